@@ -25,6 +25,8 @@ SOURCE_DATE_EPOCH ?= $(shell git log -1 --format=%ct 2>/dev/null || echo 0)
 TARFLAGS := $(if $(findstring GNU,$(shell tar --version 2>/dev/null)),--sort=name --owner=0 --group=0 --numeric-owner --mtime=@$(SOURCE_DATE_EPOCH))
 IMAGE    = sluice:$(VERSION)
 ARCH     = $(shell $(GO) env GOARCH 2>/dev/null)
+# The OCI format, the default of podman and buildah, has no health checks.
+IMAGEFORMAT = $(if $(filter podman buildah,$(notdir $(IMAGETOOL))),--format docker)
 IMAGETOOL = $(firstword $(foreach tool,podman buildah docker,$(if $(shell command -v $(tool) 2>/dev/null),$(tool))))
 
 .DEFAULT_GOAL := help
@@ -79,7 +81,7 @@ image: plugins ## build a container image with podman, buildah or docker (IMAGE=
 	fi
 	@chmod -R u=rwX,go=rX bin/image
 	@echo "Building the image $(IMAGE) with $(IMAGETOOL) …"
-	$(IMAGETOOL) build --platform linux/$(ARCH) -f Dockerfile -t $(IMAGE) bin/image
+	$(IMAGETOOL) build $(IMAGEFORMAT) --platform linux/$(ARCH) -f Dockerfile -t $(IMAGE) bin/image
 
 generate: ## regenerate the reference pages in docs
 	$(GO) generate ./...

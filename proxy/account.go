@@ -2,9 +2,9 @@ package proxy
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"log/slog"
 	"slices"
 	"strconv"
@@ -14,6 +14,7 @@ import (
 	"github.com/valyala/fasthttp"
 
 	"github.com/sluice-gateway/sluice/proxy/internal/apierror"
+	"github.com/sluice-gateway/sluice/proxy/internal/booking"
 	"github.com/sluice-gateway/sluice/proxy/internal/breaker"
 	"github.com/sluice-gateway/sluice/proxy/internal/clientapi"
 	"github.com/sluice-gateway/sluice/proxy/internal/endpoint"
@@ -42,7 +43,7 @@ func (x *completion) scopes() spend.Scopes {
 	}
 }
 
-// reserve reserves what the request may need on the accounts of its key, team and model, until finish settles it.
+// reserve reserves what the request may need on the accounts of its key, team and model, until settle.
 func (x *completion) reserve(scopes spend.Scopes) *apierror.Error {
 	x.admittedAt = x.server.now()
 	x.need.Request = x.journalID()
@@ -71,6 +72,12 @@ func (x *completion) countLimit(e *apierror.Error) {
 			m.RejectModel(limit.Scope.Name, reason)
 		}
 	}
+}
+
+// recordUncertain records the part of an attempt's usage that is booked because its outcome is unknown.
+func (x *completion) recordUncertain(unknown bool, used spend.Used) {
+	x.record.Uncertain = x.record.Uncertain || unknown
+	x.record.UncertainCost = x.record.UncertainCost.Plus(used.Uncertain)
 }
 
 // insertLimit inserts a token limit into the client's document, which has none, and parses the document again.
@@ -108,22 +115,62 @@ func (x *completion) insertLimit(to endpoint.ID, tokens int64) *apierror.Error {
 	return x.request.FitModel(x.model.MaxTokens, x.model.Thinking, false)
 }
 
-// holdProvider reserves what an attempt may need on its provider's account. It does not lower the response's token
-// limit to what the provider has left, because another target may serve the request unchanged.
-func (x *completion) holdProvider(t *routing.Target, now time.Time) (*spend.Hold, *apierror.Error) {
+// admitPrices rejects the request if none of its targets has a price and a budget requires one.
+func (x *completion) admitPrices(scopes *spend.Scopes) *apierror.Error {
+	x.pricedOnly = scopes.PricedOnly()
+	if !x.pricedOnly || slices.ContainsFunc(x.policy.Targets, func(t routing.Target) bool { return t.Prices != nil }) {
+		return nil
+	}
+	e := scopes.CheckPriced(x.model.ID)
+	x.countLimit(e)
+	return e
+}
+
+// checkPriced returns an error if a target has no price and a budget of the request, or of the target's provider,
+// requires one.
+func (x *completion) checkPriced(t *routing.Target) *apierror.Error {
+	if t.Prices != nil {
+		return nil
+	}
+	var scopes spend.Scopes
+	if x.pricedOnly {
+		scopes = x.scopes()
+	}
+	scopes[spend.Provider] = x.generation.accounts.Account(spend.Provider, t.Provider)
+	return scopes.CheckPriced(x.model.ID)
+}
+
+// holdTarget reserves what an attempt at a target may need on the account of its provider. It does not lower the
+// response's token limit to what the provider has left, because another target may serve the request unchanged. hold is
+// nil if the provider has neither limits nor budgets.
+func (x *completion) holdTarget(t *routing.Target, now time.Time) (held booking.Held, hold *spend.Hold, e *apierror.Error) {
+	r := x.request
+	facts := r.Describe()
+	held = booking.Held{
+		Need: estimate.Rates(facts, x.model.DefaultMaxTokens), Prices: t.Prices, Choices: int64(facts.Generated()), Stream: x.stream,
+	}
+	n := &held.Need
+	n.MaxTokens = cmp.Or(x.maxTokens, facts.MaxTokens, x.model.MaxTokens)
 	scopes := spend.Scopes{spend.Provider: x.generation.accounts.Account(spend.Provider, t.Provider)}
+	budgeted := scopes.Budgeted()
+	if budgeted || x.need.Fixed > 0 {
+		prompt := estimate.Prompt(r)
+		prompt.PerByte = x.model.TokensPerByte
+		estimate.AddTarget(n, r, &prompt, t, x.model.MaxImageTokens)
+	}
+	own := *n
+	if !scopes.Strict() && !x.strict {
+		n.Fixed, n.PerMillion = 0, 0
+	}
 	if scopes[spend.Provider] == nil {
-		return nil, nil
+		return held, nil, nil
 	}
-	n := estimate.Rates(x.request.Describe(), x.model.DefaultMaxTokens)
-	n.MaxTokens, n.Request = x.maxTokens, x.journalID()
-	if scopes.Budgeted() {
-		prompt := estimate.Prompt(x.request)
-		estimate.AddTarget(&n, x.request, &prompt, t, x.model.MaxImageTokens)
-		n.Fixed, n.MaxTokens = n.Ceiling(), 0
+	own.MaxTokens, own.Request = x.maxTokens, x.journalID()
+	if budgeted {
+		own.Fixed, own.MaxTokens = own.Ceiling(), 0
 	}
-	h := new(spend.Hold)
-	return h, h.Reserve(scopes, &n, now)
+	hold = new(spend.Hold)
+	return held, hold, hold.Reserve(scopes, &own, now)
 }
 
 // reserveAgain reserves for a hedge as much as the first attempt has reserved, and reports whether that much is left.
@@ -144,62 +191,44 @@ func (x *completion) reserveAgain(now time.Time) bool {
 	return true
 }
 
-// failedUsage is the usage of attempts whose response is not used.
-type failedUsage struct {
-	unheld spend.Used // usage that has no hold of its own yet
-	holds  []*spend.Hold
-	used   []spend.Used // usage covered by each of holds
-}
-
-// countFailed counts the usage of an attempt whose response is not used: the tokens that its provider has counted, or
-// an estimate from what has arrived.
-func (x *completion) countFailed(a *attempt) spend.Used {
-	if !a.writer.Used() {
-		return spend.Used{}
+// countFailed counts the usage of an attempt whose response is not used, in the record and on the attempt's holds. own is
+// its hold on the accounts of the key, the team and the model, nil if it shares that of the request.
+func (x *completion) countFailed(a *attempt, own *spend.Hold) {
+	_, used, ok := a.usage()
+	now := x.server.now()
+	a.accounted = true
+	a.providerHold.Settle(used, now)
+	own.Settle(used, now)
+	if !ok {
+		return
 	}
-	u := a.writer.Accounted()
-	used := spend.Used{Tokens: u.Total, Cost: u.Cost}
 	x.record.FailedTokens += used.Tokens
 	x.record.FailedCost = x.record.FailedCost.Plus(used.Cost)
-	if x.failedUsage == nil {
-		x.failedUsage = new(failedUsage)
+	x.recordUncertain(a.unknown(), used)
+	if own == nil {
+		if x.failed == nil {
+			x.failed = new(booking.Failed)
+		}
+		x.failed.Add(used)
 	}
-	x.failedUsage.unheld.Tokens += used.Tokens
-	x.failedUsage.unheld.Cost = x.failedUsage.unheld.Cost.Plus(used.Cost)
-	return used
-}
-
-// holdFailed moves the usage of failed attempts to a hold of its own until finish, so that the request's hold covers
-// the next attempt. It reports whether the budgets permit that.
-func (x *completion) holdFailed(now time.Time) bool {
-	f := x.failedUsage
-	if f == nil || f.unheld == (spend.Used{}) {
-		return true
-	}
-	h := new(spend.Hold)
-	n := spend.Need{Again: true, Request: x.journalID(), Fixed: f.unheld.Cost, Estimate: f.unheld.Cost}
-	if h.Reserve(x.scopes(), &n, now) != nil {
-		return false
-	}
-	f.holds, f.used = append(f.holds, h), append(f.used, f.unheld)
-	f.unheld = spend.Used{}
-	return true
 }
 
 // respond sends a non-streaming response, or starts a stream, which continues after the handler has returned.
 func (x *completion) respond(ctx *fasthttp.RequestCtx) {
 	s := x.server
 	x.setRouteHeaders(&ctx.Response.Header)
-	x.setRateLimitHeaders(&ctx.Response.Header)
+	x.generation.setRateLimitHeaders(&ctx.Response.Header, x.key, x.server.now())
 	x.record.Status = fasthttp.StatusOK
 	h := &ctx.Response.Header
 	if !x.stream {
+		x.recordOrigin()
 		h.SetContentType("application/json")
 		if u := x.writer.Usage(); u.Priced {
 			h.Set("x-gateway-cost", u.Cost.String())
 		}
 		ctx.Response.SwapBody(x.writer.AppendResponse(ctx.Response.SwapBody(nil)[:0]))
 		x.record.Bytes = int64(len(ctx.Response.Body()))
+		x.settle()
 		return
 	}
 	h.SetContentType("text/event-stream; charset=utf-8")
@@ -217,7 +246,7 @@ func (x *completion) respond(ctx *fasthttp.RequestCtx) {
 // respondCount responds with the number of tokens of the request, which is estimated without a provider.
 func (x *completion) respondCount(ctx *fasthttp.RequestCtx) {
 	x.setRouteHeaders(&ctx.Response.Header)
-	x.setRateLimitHeaders(&ctx.Response.Header)
+	x.generation.setRateLimitHeaders(&ctx.Response.Header, x.key, x.server.now())
 	ctx.Response.Header.Set("x-gateway-warning", "estimated input_tokens")
 	ctx.SetContentType("application/json")
 	ctx.Response.SetBodyRaw(x.api.AppendCount(nil, x.request.(clientapi.CountRequest).EstimateTokens()))
@@ -249,21 +278,6 @@ func (x *completion) setRouteHeaders(h *fasthttp.ResponseHeader) {
 	}
 }
 
-// maxRoute is the maximum length of x-gateway-route.
-const maxRoute = 2 << 10
-
-// appendRoute appends a routing decision as a header value. The random number comes first, so that it is never cut off.
-// A value that is too long is cut between two elements.
-func appendRoute(dst []byte, random uint64, d *routing.Decision) []byte {
-	dst = d.AppendLine(fmt.Appendf(dst, "random %016x; ", random))
-	if len(dst) > maxRoute {
-		cut := dst[:maxRoute-len("...")]
-		cut = cut[:max(bytes.LastIndex(cut, []byte("; ")), bytes.LastIndex(cut, []byte(", ")))+len("; ")]
-		dst = append(cut, "..."...)
-	}
-	return dst
-}
-
 // warnings lists what the gateway and the plugin have changed in the request.
 func (x *completion) warnings() (w []string) {
 	for _, warning := range x.request.Describe().Warnings {
@@ -287,32 +301,6 @@ func (x *completion) warnings() (w []string) {
 }
 
 var warningWords = [abi.WarnKinds]string{abi.WarnDropped: "dropped", abi.WarnClamped: "clamped", abi.WarnChanged: "changed"}
-
-// setRateLimitHeaders sets response headers with what remains of the key's rate limits.
-func (x *completion) setRateLimitHeaders(h *fasthttp.ResponseHeader) {
-	if x.key == nil {
-		return
-	}
-	account := x.generation.accounts.Account(spend.Key, x.key.Name())
-	if account == nil {
-		return
-	}
-	s := account.Remaining(x.server.now())
-	number := func(n int64) string { return strconv.FormatInt(n, 10) }
-	if l := s.Limits.RequestsPerMinute; l > 0 {
-		h.Set("x-ratelimit-limit-requests", number(l))
-		h.Set("x-ratelimit-remaining-requests", number(s.Requests))
-		h.Set("x-ratelimit-reset-requests", formatDuration(s.RequestsReset))
-	}
-	if l := s.Limits.TokensPerMinute; l > 0 {
-		h.Set("x-ratelimit-limit-tokens", number(l))
-		h.Set("x-ratelimit-remaining-tokens", number(s.Tokens))
-		h.Set("x-ratelimit-reset-tokens", formatDuration(s.TokensReset))
-	}
-}
-
-// formatDuration formats a duration as the OpenAI API does: 6m0s, 1.5s, 20ms, or 0s.
-func formatDuration(d time.Duration) string { return d.Round(time.Millisecond).String() }
 
 // startTape starts to record the attempt if its provider is being recorded.
 func (a *attempt) startTape() {
@@ -434,9 +422,26 @@ func (x *completion) recordUsage() {
 	}
 	used := routing.Usage{Prompt: u.Prompt, Cached: u.Cached, Completion: u.Completion, CountsCached: u.Has(abi.UsageCached, abi.UsageCachedBeside)}
 	if x.framed {
-		used.Streamed = x.finishedAt.Sub(x.startedAt) - x.firstEvent
+		used.Streamed = x.settledAt.Sub(x.startedAt) - x.firstEvent
 	}
 	x.target.RecordUsage(used)
+	x.noteTokensPerByte(u.Prompt)
+}
+
+// noteTokensPerByte notes how many tokens a provider has counted for each byte of the prompt's text, and reports more
+// than the budgets have held. Without a budget, it is not computed.
+func (x *completion) noteTokensPerByte(counted int64) {
+	ratio, j := x.prompt.TokensPerByte(counted), x.server.books.Journal()
+	if ratio == 0 || j == nil {
+		return
+	}
+	j.NoteTokensPerByte(x.model.ID, ratio)
+	if most := cmp.Or(x.model.TokensPerByte, 1); ratio > most {
+		x.server.metrics.ExceedTokensPerByte()
+		x.server.ratioLog.Do(func() {
+			x.server.log.Warn("the prompt has more tokens than tokens_per_byte of the model allows; raise it", "model", x.model.ID, "tokens_per_byte", most, "seen", ratio)
+		})
+	}
 }
 
 // journalID returns the request's ID in the journal, and assigns it on the first call. It is 0 if there is no journal.
@@ -455,8 +460,9 @@ func (x *completion) recordLedger(r *telemetry.Record, labels journal.Labels) {
 		return
 	}
 	j.Request(&journal.Request{
-		ID: x.journalID(), At: x.finishedAt, Labels: labels,
+		ID: x.journalID(), At: x.settledAt, Labels: labels,
 		Tokens: r.Tokens, Cost: r.Cost.Plus(r.UnusedCost()), Estimated: r.UsageEstimated,
+		Booked: r.Uncertain, Uncertain: r.UncertainCost,
 		Error: r.Status >= 400 && !x.disconnected || r.Status < 400 && r.Code != "", Incomplete: !r.Complete && (x.committed || x.disconnected),
 	})
 }
@@ -470,8 +476,44 @@ func (x *completion) tagText() string {
 	return tags
 }
 
-// finish accounts the completion and releases what it holds. Every path ends here, and only the first call has an
-// effect.
+// settle accounts what the completion has used, and gives back what it holds of limits and budgets. It is called before
+// the last bytes of the response are sent, so that a client that has received them may use all of that again. Only the
+// first call has an effect. A client that disconnects later has still used as much.
+func (x *completion) settle() {
+	if x.settled {
+		return
+	}
+	x.settled = true
+	x.settledAt = x.server.now()
+	r := &x.record
+	if failed := x.writer.Failed(); failed != nil && x.committed && !x.disconnected {
+		r.Code, r.Cause = failed.Code, failed.Cause
+		if failed.Cause == nil && x.provider != nil {
+			r.Cause = x.responseCause()
+		}
+	}
+	r.Complete = x.writer.Complete() && !x.disconnected
+	u, used, ok := x.usage()
+	if ok {
+		r.Tokens, r.UsageEstimated, r.Cost, r.Priced = u.Tokens, u.Estimated, u.Cost, u.Priced
+		x.server.logExcessive(r, u.Excessive)
+		x.recordUncertain(x.unknown(), used)
+	}
+	if x.key != nil { // else the client was not authenticated
+		x.recordLedger(r, journal.Labels{Key: r.Key, Team: r.Team, Model: r.Model, Provider: r.Provider, Tags: x.tagText()})
+	}
+	x.providerHold.Settle(used, x.settledAt)
+	failed := x.failed.Settle(x.settledAt)
+	if x.hedgeHold.Held() {
+		// An attempt was cancelled or has failed, and another one used the request's hold.
+		x.hedgeHold.Settle(failed.Plus(spend.Used{Tokens: r.CancelledTokens, Cost: r.CancelledCost, Uncertain: r.CancelledCost}), x.settledAt)
+		failed = spend.Used{}
+	}
+	x.hold.Settle(used.Plus(failed), x.settledAt)
+}
+
+// finish settles the completion, if that has not been done, logs it, and releases what it holds. Every path ends here,
+// and only the first call has an effect.
 func (x *completion) finish() {
 	if x.finished {
 		return
@@ -479,83 +521,43 @@ func (x *completion) finish() {
 	x.finished = true
 	x.conn.FinishRequest()
 	defer x.releaseAll()
-	x.finishedAt = x.server.now()
-	failed := x.writer.Failed()
-	if failed != nil && x.committed && !x.disconnected {
-		x.record.Code, x.record.Cause = failed.Code, failed.Cause
-		if failed.Cause == nil && x.provider != nil {
-			x.record.Cause = x.responseCause()
-		}
-	}
+	x.settle()
 	x.endTape(nil)
 	x.closeUpstream()
-	x.recordResult(failed)
+	x.recordResult()
 	r := &x.record
-	var used spend.Used
-	r.Complete = x.writer.Complete() && !x.disconnected
-	if x.writer.Started() || x.writer.Complete() || x.disconnected && x.sent {
-		// A client that left early still has to be charged for the prompt and for what arrived of the response.
-		u := x.writer.Accounted()
-		r.Tokens, r.UsageEstimated, r.Cost, r.Priced = u.Tokens, u.Estimated, u.Cost, u.Priced
-		used = spend.Used{Tokens: u.Total, Cost: u.Cost}
-	}
 	r.Dropped = x.writer.Dropped()
 	r.Fuel += x.translation.Fuel + x.chain.Fuel()
 	r.Tags = strings.Join(x.tags, ",")
 	if x.disconnected {
-		r.Status, r.Code = 499, "client_closed_request"
+		r.Status, r.Code, r.Complete = 499, "client_closed_request", false
 	}
 	r.FirstEvent, r.UpstreamID = x.firstEvent, x.upstreamID
 	if x.mirror != nil {
 		x.mirror.finish(x)
 	}
-	if x.key != nil { // else the client was not authenticated
-		x.recordLedger(r, journal.Labels{Key: r.Key, Team: r.Team, Model: r.Model, Provider: r.Provider, Tags: x.tagText()})
-	}
-	x.providerHold.Settle(used, x.finishedAt)
-	x.hold.Settle(x.settleFailed(used), x.finishedAt)
-	if x.hedgeHold != nil {
-		x.hedgeHold.Settle(spend.Used{Tokens: r.CancelledTokens, Cost: r.CancelledCost}, x.finishedAt)
-	}
-	r.Ended = x.finishedAt
+	r.Ended = x.server.now()
 	x.server.account.Request(r)
 	x.api.putWorkspace(x.workspace)
 	x.reader = nil
 	x.workspace = nil
 }
 
-// recordResult records the outcome of the last attempt in its target's statistics. failed is the response's error, nil
-// if it has none.
-func (x *completion) recordResult(failed *apierror.Error) {
-	switch {
+// recordResult records the outcome of the last attempt in its target's statistics.
+func (x *completion) recordResult() {
+	switch failed := x.writer.Failed(); {
 	case x.target == nil:
 	case x.disconnected:
 		x.recordOutcome(routing.Inconclusive, 0)
 	case failed != nil:
 		x.recordError(failed)
 	case x.writer.Complete():
-		if x.passthrough && x.api.id == clientapi.Responses && x.server.responses != nil {
-			x.server.responses.NoteTarget(x.record.Key, string(x.writer.ID()), x.target.FullName())
-		}
 		x.recordOutcome(routing.Succeeded, 0)
 		x.recordUsage()
 	default:
 		// Only a panic ends a response in another way.
 		x.recordOutcome(routing.Inconclusive, 0)
 	}
-}
-
-// settleFailed settles the holds of failed attempts. It returns the usage to settle the request's own hold with: that
-// of its response, and that of failed attempts without a hold of their own.
-func (x *completion) settleFailed(used spend.Used) spend.Used {
-	f := x.failedUsage
-	if f == nil {
-		return used
-	}
-	for i, h := range f.holds {
-		h.Settle(f.used[i], x.finishedAt)
-	}
-	return spend.Used{Tokens: used.Tokens + f.unheld.Tokens, Cost: used.Cost.Plus(f.unheld.Cost)}
 }
 
 // releaseAll releases what other requests may be waiting for, even if accounting the completion has panicked.

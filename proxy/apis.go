@@ -1,11 +1,14 @@
 package proxy
 
 import (
+	"cmp"
 	"sync"
+	"sync/atomic"
 
 	"github.com/valyala/fasthttp"
 
 	"github.com/sluice-gateway/sluice/proxy/config"
+	"github.com/sluice-gateway/sluice/proxy/internal/admission"
 	"github.com/sluice-gateway/sluice/proxy/internal/apierror"
 	"github.com/sluice-gateway/sluice/proxy/internal/buffers"
 	"github.com/sluice-gateway/sluice/proxy/internal/calls"
@@ -16,6 +19,7 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/internal/framing"
 	"github.com/sluice-gateway/sluice/proxy/internal/framing/decoders"
 	"github.com/sluice-gateway/sluice/proxy/internal/gemini"
+	"github.com/sluice-gateway/sluice/proxy/internal/jsondoc"
 	"github.com/sluice-gateway/sluice/proxy/internal/messages"
 	"github.com/sluice-gateway/sluice/proxy/internal/openai"
 	"github.com/sluice-gateway/sluice/proxy/internal/openai/native"
@@ -91,6 +95,24 @@ func (a *clientAPI) status(e *apierror.Error) int {
 	return a.Status(e)
 }
 
+// path returns the path of a value of a request in an error.
+func (a *clientAPI) path(v jsondoc.Value) string {
+	if a.Path == nil {
+		return clientapi.Path(v)
+	}
+	return a.Path(v)
+}
+
+// references returns what a request refers to. They are valid as long as the request's document.
+func (a *clientAPI) references(r clientapi.Request) clientapi.References {
+	doc, _ := r.Document()
+	f := clientapi.FindReferences(doc, a.id)
+	if stateful, ok := r.(clientapi.StatefulRequest); ok {
+		f.Item = stateful.ItemReference()
+	}
+	return f
+}
+
 func (a *clientAPI) getRequest() clientapi.Request {
 	if r, ok := a.requests.Get().(clientapi.Request); ok {
 		return r
@@ -133,13 +155,13 @@ func (a *clientAPI) getWorkspace() *workspace {
 	if w, ok := a.workspaces.Get().(*workspace); ok {
 		return w
 	}
-	return newWorkspace(a.NewRenderer())
+	return newWorkspace(a.NewRenderer(), a.id == clientapi.Chat, a.AppendCallID)
 }
 
-// newWorkspace returns a workspace whose responses are rendered by r.
-func newWorkspace(r clientapi.Renderer) *workspace {
+// newWorkspace returns a workspace whose responses are rendered by r. chat and callID are as in thinking.NewRecorder.
+func newWorkspace(r clientapi.Renderer, chat bool, callID func(dst, id []byte) []byte) *workspace {
 	w := &workspace{renderer: r, scratch: new(scratch)}
-	w.recorder = thinking.NewRecorder(w.renderer)
+	w.recorder = thinking.NewRecorder(w.renderer, chat, callID)
 	w.filtered = filter.NewRenderer(w.recorder)
 	w.writer = response.NewWriter(w.filtered)
 	w.alias = w.translation.Alias
@@ -216,4 +238,64 @@ func (f *chatForm) release(chat *clientAPI, b *buffers.Pool) {
 	}
 	b.Put(f.body)
 	*f = chatForm{}
+}
+
+// build translates the client's request into a chat completions request. It is called once per request.
+func (f *chatForm) build(x *completion) *apierror.Error {
+	s := x.server
+	_, own := x.request.Document()
+	body, warnings, e := x.request.AppendChat(s.buffers.Get(len(own)))
+	f.body = body
+	if e != nil {
+		return e
+	}
+	if e := x.limiter.Grow(&x.counted, len(x.body)+len(body)); e != nil {
+		return e
+	}
+	r := s.apis[clientapi.Chat].getRequest().(*openai.Request)
+	f.request = r
+	if e := r.Parse(body, clientapi.Limits{}.Lowered()); e != nil {
+		e = clientapi.OriginError(x.request, e)
+		e.TryNext = true // a provider that supports the client's API may accept the request
+		return e
+	}
+	if x.remembersThinking(true) {
+		f.body = x.restoreThinking(r, body, len(x.body))
+	}
+	f.warnings = warnings
+	for _, w := range r.Warnings {
+		f.warnings = clientapi.AddWarning(f.warnings, w.Kind, cmp.Or(x.request.Origin(w.Member), w.Member))
+	}
+	return nil
+}
+
+// documents holds the client's request for the attempts that read it.
+//
+// The goroutine that reads the documents holds busy: that of an attempt that builds the provider's request, or the
+// completion's. The last user frees the memory, because one provider may still be reading the request when another has
+// already responded.
+type documents struct {
+	busy     sync.Mutex
+	users    atomic.Int32 // the completion, and each attempt that runs on its own goroutine
+	request  clientapi.Request
+	chatForm chatForm
+	body     []byte // from the server's buffers
+	counted  int64  // bytes of bodies that limiter has counted
+
+	limiter *admission.Limiter // bounds the memory of bodies and of the response
+}
+
+// release gives up one use of the documents, and frees them with the last one.
+func (d *documents) release(s *Server, a *clientAPI) {
+	if d.users.Add(-1) > 0 {
+		return
+	}
+	if d.request != nil {
+		d.chatForm.release(&s.apis[clientapi.Chat], &s.buffers)
+		a.putRequest(d.request)
+		d.request = nil
+	}
+	s.buffers.Put(d.body)
+	d.body = nil
+	d.limiter.Shrink(&d.counted)
 }

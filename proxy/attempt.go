@@ -10,12 +10,14 @@ import (
 	"math"
 	"net/http"
 	"slices"
+	"sync/atomic"
 	"time"
 
 	"github.com/valyala/fasthttp"
 
 	"github.com/sluice-gateway/sluice/proxy/internal/admission"
 	"github.com/sluice-gateway/sluice/proxy/internal/apierror"
+	"github.com/sluice-gateway/sluice/proxy/internal/booking"
 	"github.com/sluice-gateway/sluice/proxy/internal/breaker"
 	"github.com/sluice-gateway/sluice/proxy/internal/clientapi"
 	"github.com/sluice-gateway/sluice/proxy/internal/endpoint"
@@ -23,7 +25,6 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/internal/excerpt"
 	"github.com/sluice-gateway/sluice/proxy/internal/failure"
 	"github.com/sluice-gateway/sluice/proxy/internal/framing"
-	"github.com/sluice-gateway/sluice/proxy/internal/openai"
 	"github.com/sluice-gateway/sluice/proxy/internal/openai/native"
 	"github.com/sluice-gateway/sluice/proxy/internal/recording"
 	"github.com/sluice-gateway/sluice/proxy/internal/response"
@@ -31,6 +32,7 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/internal/routing/canary"
 	"github.com/sluice-gateway/sluice/proxy/internal/spend"
 	"github.com/sluice-gateway/sluice/proxy/internal/upstream"
+	"github.com/sluice-gateway/sluice/proxy/internal/upstream/credential"
 	"github.com/sluice-gateway/sluice/sdk/abi"
 )
 
@@ -54,7 +56,9 @@ type attempt struct {
 	translated   bool      // the plugin receives the request in its chat completions form
 	passthrough  bool      // the provider's response is passed on in its own form
 	dispatched   bool      // a connection to the provider has been requested
-	sent         bool      // the provider may have received the request
+	sent         bool      // the request was written whole to the provider
+	rejected     bool      // the response's status is an error
+	accounted    bool      // the usage has been counted
 	recorded     bool      // the outcome is in the target's statistics
 	logged       bool      // the failure has been logged
 	released     bool      // the attempt no longer uses the request's documents
@@ -72,7 +76,10 @@ type attempt struct {
 	startedAt    time.Time
 	firstEvent   time.Duration // time to the first event of the response; 0 if there is none
 	upstreamID   string        // the provider's ID of the request, redacted
+	account      credential.Account
 	providerHold *spend.Hold   // on the provider's account; nil if that has neither limits nor budgets
+	held         booking.Held  // what the attempt may use at most
+	progress     *atomic.Int32 // set for an attempt in a race: notSent, awaiting or receiving
 }
 
 // waiter watches over the waits of an attempt: it ends them when the client disconnects (a completion) or when the
@@ -104,6 +111,9 @@ func (commitError) Resumable() bool { return true }
 // response or the beginning of a stream. Otherwise it returns an error for the client, to which nothing has been sent.
 func (x *completion) tryTargets(ctx context.Context, head *fasthttp.RequestHeader) *apierror.Error {
 	now, targets := x.admittedAt, x.policy.Targets
+	if e := x.findReferences(); e != nil {
+		return e
+	}
 	if err := x.orderTargets(ctx, head, now); err != nil {
 		return failure.ForClient(err)
 	}
@@ -179,10 +189,14 @@ func (x *completion) retryTarget(e *apierror.Error, attempts int) bool {
 // the attempt in the decision; it is "" for one in regular order.
 func (x *completion) startAttempt(a *attempt, index int, now time.Time, why string) (reason string) {
 	t := &x.policy.Targets[index]
-	if !x.holdFailed(now) {
+	if e := x.checkPriced(t); e != nil {
+		x.providerLimit = cmp.Or(x.providerLimit, e) // a limit that is reached now may have room later
+		return routing.Unpriced
+	}
+	if x.failed != nil && !x.failed.Hold(x.scopes(), x.journalID(), now) {
 		return routing.BudgetSpent
 	}
-	hold, e := x.holdProvider(t, now)
+	held, hold, e := x.holdTarget(t, now)
 	if e != nil {
 		x.providerLimit = e
 		return routing.Spent
@@ -196,7 +210,7 @@ func (x *completion) startAttempt(a *attempt, index int, now time.Time, why stri
 	*a = attempt{
 		workspace: a.workspace, completion: x, wait: x, target: t, index: index, ticket: ticket, number: x.record.Attempts, startedAt: now,
 		entry: x.routed.decision.StartAttempt(index, why), provider: x.generation.providers[t.Provider],
-		canary: x.routed.decision.Canary(index), providerHold: hold,
+		canary: x.routed.decision.Canary(index), held: held, providerHold: hold,
 	}
 	return ""
 }
@@ -245,7 +259,7 @@ func (x *completion) tryTarget(ctx context.Context) *apierror.Error {
 	x.routed.decision.EndAttempt(x.entry, e.Code, e.Status, x.server.now().Sub(x.startedAt))
 	x.closeUpstream()
 	if !x.disconnected {
-		x.providerHold.Settle(x.countFailed(x.attempt), x.server.now())
+		x.countFailed(x.attempt, nil)
 	}
 	x.record.Fuel += x.translation.Fuel
 	x.translation.Fuel = 0
@@ -259,10 +273,13 @@ func (a *attempt) prepare() *apierror.Error {
 	t, m, facts := &a.translation, x.model, x.request.Describe()
 	t.Reset()
 	t.Writer, t.Tenant, t.Shadow = a.writer, x.record.Key, a.shadow
+	_, document := x.request.Document()
+	promptMost, responseMost := estimate.Most(facts, len(document), m.MaxTokens)
 	a.writer.Reset(response.Options{
 		Stream: x.stream, IncludeUsage: facts.IncludeUsage, FunctionCalls: facts.FunctionCalls,
 		ID: x.api.NewResponseID(), RequestID: x.record.RequestID, Model: a.target.Model, Created: x.record.Began.Unix(),
-		Choices: facts.N, PromptEstimate: estimate.PromptTokens(facts), Prices: a.target.Prices, Aliases: a.alias,
+		Choices: facts.N, PromptEstimate: estimate.PromptTokens(facts), PromptMost: promptMost, ResponseMost: responseMost,
+		Prices: a.target.Prices, Aliases: a.alias,
 		Tap: x.mirror.tap(),
 	})
 	if x.chain.OnResponse() {
@@ -276,6 +293,9 @@ func (a *attempt) prepare() *apierror.Error {
 		a.recorder.Record(x.server.thinking, x.record.Key, a.provider.name)
 	}
 	t.Summary.Describe(facts, len(t.Request.Body))
+	if a.translated {
+		t.Summary.Flags |= x.chatForm.request.Flags & clientapi.FlagToolNames
+	}
 	t.Summary.ClientForm, t.Summary.Betas, t.Summary.Tags = x.api.Name, x.betas, x.tags
 	t.Summary.RequestID = x.record.RequestID
 	t.Summary.Time = a.startedAt
@@ -287,58 +307,33 @@ func (a *attempt) prepare() *apierror.Error {
 	return nil
 }
 
-// remembersThinking reports whether signed reasoning is remembered for the client. Clients of Messages always send it
-// back, and those of Gemini rarely receive it.
+// remembersThinking reports whether signed reasoning is remembered for the client. The client sends back what it has
+// received of it, but some clients of Messages drop empty blocks, and those of Gemini rarely receive it.
 func (x *completion) remembersThinking(translated bool) bool {
-	return x.api.id == clientapi.Chat || (x.api.id == clientapi.Responses || x.api.id == clientapi.Gemini) && translated
+	return x.api.id == clientapi.Chat || translated
 }
 
 // chooseDocument chooses the document that the target's plugin receives: the client's own if the plugin accepts that
 // form, else the request's chat completions form.
 func (a *attempt) chooseDocument() *apierror.Error {
 	x, t := a.completion, &a.translation
-	if x.api.form == abi.FormChat || a.provider.binding.Forms()&x.api.form != 0 {
+	native := x.api.form == abi.FormChat || a.provider.binding.Forms()&x.api.form != 0
+	if e := x.checkReferences(a.provider, native); e != nil {
+		return e
+	}
+	if native {
 		t.Request.Doc, t.Request.Body = x.request.Document()
 		t.Summary.Form = x.api.Name
 		return nil
 	}
 	a.translated, t.Summary.Form = true, x.server.apis[clientapi.Chat].Name
 	if x.chatForm.request == nil && x.chatForm.err == nil {
-		x.chatForm.err = x.buildChatForm()
+		x.chatForm.err = x.chatForm.build(x)
 	}
 	if x.chatForm.err != nil {
 		return x.chatForm.err
 	}
 	t.Request.Doc, t.Request.Body = x.chatForm.request.Document()
-	return nil
-}
-
-// buildChatForm translates the client's request into a chat completions request. It is called once per request.
-func (x *completion) buildChatForm() *apierror.Error {
-	form, s := &x.chatForm, x.server
-	_, own := x.request.Document()
-	body, warnings, e := x.request.AppendChat(s.buffers.Get(len(own)))
-	form.body = body
-	if e != nil {
-		return e
-	}
-	if e := x.limiter.Grow(&x.counted, len(x.body)+len(body)); e != nil {
-		return e
-	}
-	r := s.apis[clientapi.Chat].getRequest().(*openai.Request)
-	form.request = r
-	if e := r.Parse(body, clientapi.Limits{}.Lowered()); e != nil {
-		e = clientapi.OriginError(x.request, e)
-		e.TryNext = true // a provider that supports the client's API may accept the request
-		return e
-	}
-	if x.remembersThinking(true) {
-		form.body = x.restoreThinking(r, body, len(x.body))
-	}
-	form.warnings = warnings
-	for _, w := range r.Warnings {
-		form.warnings = clientapi.AddWarning(form.warnings, w.Kind, cmp.Or(x.request.Origin(w.Member), w.Member))
-	}
 	return nil
 }
 
@@ -399,23 +394,27 @@ func (a *attempt) doRequest() error {
 		Method: "POST", Path: out.Path, Headers: headers, Body: out.Body, ContentType: "application/json",
 		Accept: framing.ContentType(a.translation.Framing), Client: x.credential, Once: a.shadow,
 	}
-	if x.mirror != nil {
-		a.out.Sent = x.mirror.send
+	if x.references.Previous.Exists() {
+		a.out.Account = credential.Account(x.origin.Account)
 	}
+	a.out.Sent = a.onSent()
 	a.dispatched = true
 	ctx := a.wait.StartWait()
 	response, err := a.provider.client.Do(ctx, &a.out, a.wait)
 	clear(headers)
 	a.out = upstream.Request{Headers: headers}
 	gone := a.wait.FinishWait()
-	a.response, a.sent = response, err == nil || failure.MayHaveReached(err)
+	a.response, a.sent = response, err == nil || failure.Written(err)
+	if err == nil {
+		a.receiveHead(response.Status())
+	}
 	if gone != nil {
 		return gone
 	}
 	if err != nil {
 		return err
 	}
-	a.upstreamID = string(a.provider.redact(response.RequestID()))
+	a.upstreamID, a.account = string(a.provider.redact(response.RequestID())), response.Account()
 	a.headerSource, a.translation.ResponseHeader = response, a.header
 	if a.tape != nil {
 		a.tape.SetHead(response.Status(), response.EachHeader)
@@ -425,8 +424,8 @@ func (a *attempt) doRequest() error {
 
 // awaitFirst waits for the first bytes of the response's body, or reads the response if its status is an error.
 func (a *attempt) awaitFirst(ctx context.Context) error {
-	if status := a.response.Status(); status < 200 || status >= 300 {
-		return a.readErrorResponse(ctx, status)
+	if a.rejected {
+		return a.readErrorResponse(ctx, a.response.Status())
 	}
 	first, err := a.response.Next()
 	for err == nil && len(bytes.TrimLeft(first, " \t\r\n")) == 0 {

@@ -13,6 +13,7 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/internal/access"
 	"github.com/sluice-gateway/sluice/proxy/internal/accounting"
 	"github.com/sluice-gateway/sluice/proxy/internal/filter"
+	"github.com/sluice-gateway/sluice/proxy/internal/ownership"
 	"github.com/sluice-gateway/sluice/proxy/internal/plugin"
 	"github.com/sluice-gateway/sluice/proxy/internal/plugin/modules"
 	"github.com/sluice-gateway/sluice/proxy/internal/rescue"
@@ -123,9 +124,11 @@ func (l lister) ListModels(ctx context.Context, name string) ([]catalog.Listed, 
 	if p == nil || p.client == nil {
 		return nil, fmt.Errorf("provider %s cannot list models", name)
 	}
-	return listing.Read(ctx, &listing.Provider{
-		Name: name, BaseURL: l.generation.config.Provider(name).BaseURL, Binding: p.binding, Client: p.client, Redact: p.redact,
-	})
+	return listing.Read(ctx, p.listing(l.generation.config))
+}
+
+func (p *provider) listing(cfg *config.Config) *listing.Provider {
+	return &listing.Provider{Name: p.name, BaseURL: cfg.Provider(p.name).BaseURL, Binding: p.binding, Client: p.client, Redact: p.redact}
 }
 
 func bindFilter(ctx context.Context, p *plugin.Plugin, f *config.Filter, redactor *credential.Redactor) (*plugin.Binding, error) {
@@ -156,7 +159,7 @@ func newProvider(ctx context.Context, used *plugin.Plugin, p *config.Provider, r
 		return nil, err
 	}
 	built := &provider{
-		name: p.Name, binding: b, redact: redactor.Redact,
+		name: p.Name, id: ownership.ProviderID(p.Name), binding: b, redact: redactor.Redact, sharedObjects: p.SharedObjects,
 		heartbeat: p.Heartbeat, pace: p.Pace, eventTimeout: p.Timeout.Event, maxEvent: p.MaxEvent,
 	}
 	if p.BaseURL == "" {

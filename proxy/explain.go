@@ -141,13 +141,16 @@ func parseExplained(x *completion, r *ExplainRequest, to endpoint.ID) error {
 	x.body = append(x.server.buffers.Get(len(r.Body)), r.Body...)
 	if len(r.Body) == 0 {
 		x.body = fmt.Appendf(x.body, shortPrompts[x.api.id], jsondoc.AppendEscaped(nil, []byte(r.Model)))
+		if r.Stream && x.api.id != clientapi.Gemini {
+			x.body = append(x.body[:len(x.body)-1], `,"stream":true}`...)
+		}
 	}
 	if x.api.id == clientapi.Gemini {
 		if r.Model == "" {
 			return errors.New("no model given: the Gemini API has it in the path, not in the body")
 		}
 		x.request = x.api.getRequest()
-		x.request.(clientapi.AddressedRequest).Address(r.Model, to.Streams())
+		x.request.(clientapi.AddressedRequest).Address(r.Model, r.Stream)
 	}
 	facts, e := x.parseRequest(to)
 	switch {
@@ -155,6 +158,8 @@ func parseExplained(x *completion, r *ExplainRequest, to endpoint.ID) error {
 		return explainedRejection("the API", e)
 	case r.Model != "" && facts.Model != r.Model:
 		return errors.New("the body names another model: leave out one of the two")
+	case r.Stream && !facts.Stream:
+		return errors.New("the body does not ask for a stream: leave out the stream, or the body")
 	}
 	return nil
 }
@@ -182,6 +187,7 @@ const oddsDraws = 256
 // decideExplained makes the routing decision as tryTargets does, and describes it.
 func decideExplained(ctx context.Context, x *completion) (Explained, error) {
 	request, d := &x.routed.request, &x.routed.decision
+	request.Explained = true
 	failed := x.policy.Decide(ctx, request, x.admittedAt, d)
 	if err := ctx.Err(); err != nil {
 		return Explained{}, err

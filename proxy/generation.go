@@ -30,6 +30,7 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/internal/spend"
 	"github.com/sluice-gateway/sluice/proxy/internal/upstream"
 	"github.com/sluice-gateway/sluice/proxy/internal/upstream/credential"
+	"github.com/sluice-gateway/sluice/sdk/abi"
 )
 
 // generation is a configuration with everything that was built from it: keys, models, connections to providers, and
@@ -60,6 +61,7 @@ type generation struct {
 // provider holds what is needed to send requests to one configured provider.
 type provider struct {
 	name    string
+	id      uint32 // ownership.ProviderID
 	binding *plugin.Binding
 	client  *upstream.Client // nil if the plugin responds by itself
 
@@ -70,6 +72,8 @@ type provider struct {
 	eventTimeout time.Duration // maximum time between two whole events of a stream; 0 means no limit
 	maxEvent     int           // maximum size of one event of a stream, in bytes
 	pace         time.Duration // pause between the events of a plugin's own response; 0 for none
+
+	sharedObjects bool // requests may refer to any object of the provider's account
 }
 
 // errClosed is the error of operations on a closed gateway.
@@ -203,6 +207,33 @@ func (g *generation) inherit(old *generation) {
 			p.client.Inherit(previous.client)
 		}
 	}
+}
+
+// storesAtProviders reports whether a provider may store responses or threads of clients.
+func (g *generation) storesAtProviders() bool {
+	for _, p := range g.providers {
+		if p.stores() {
+			return true
+		}
+	}
+	return false
+}
+
+// stores reports whether the provider may store responses or threads of clients.
+func (p *provider) stores() bool {
+	return p.binding.Forms()&(abi.FormResponses|abi.FormMessages) != 0
+}
+
+// unsharedAccounts returns the names of providers that store responses or threads but whose other objects no client may
+// refer to.
+func (g *generation) unsharedAccounts() (names []string) {
+	for name, p := range g.providers {
+		if p.stores() && !p.sharedObjects {
+			names = append(names, name)
+		}
+	}
+	slices.Sort(names)
+	return names
 }
 
 // hasProvider reports whether a provider of that name is enabled.

@@ -10,9 +10,9 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/internal/apierror"
 	"github.com/sluice-gateway/sluice/proxy/internal/cost"
 	"github.com/sluice-gateway/sluice/proxy/internal/downstream"
-	"github.com/sluice-gateway/sluice/proxy/internal/estimate"
 	"github.com/sluice-gateway/sluice/proxy/internal/failure"
 	"github.com/sluice-gateway/sluice/proxy/internal/rescue"
+	"github.com/sluice-gateway/sluice/proxy/internal/response"
 	"github.com/sluice-gateway/sluice/proxy/internal/spend"
 	"github.com/sluice-gateway/sluice/proxy/internal/upstream"
 )
@@ -43,6 +43,41 @@ var (
 	// errRaceOver cancels an attempt at a request that has already failed.
 	errRaceOver = errors.New("the request has ended")
 )
+
+// The progress of an attempt in a race.
+const (
+	notSent   int32 = iota // the request has not been written whole, or was rejected
+	awaiting               // the request was written whole
+	receiving              // the head of a response that is no error has arrived
+)
+
+// onSent returns the function to call when the attempt's request has been written whole; nil if there is nothing to do.
+func (a *attempt) onSent() func() {
+	m := a.completion.mirror
+	switch {
+	case a.progress != nil:
+		return func() {
+			a.progress.Store(awaiting)
+			m.send()
+		}
+	case m != nil:
+		return m.send
+	}
+	return nil
+}
+
+// receiveHead records that the head of the provider's response has arrived.
+func (a *attempt) receiveHead(status int) {
+	a.rejected = status < 200 || status >= 300
+	if a.progress == nil {
+		return
+	}
+	if a.rejected {
+		a.progress.Store(notSent)
+	} else {
+		a.progress.Store(receiving)
+	}
+}
 
 // detached is the waiter of an attempt without a client. Its waits end with its context.
 type detached struct{ ctx context.Context }
@@ -140,7 +175,7 @@ func (r *race) run(after time.Duration) error {
 func (r *race) start(n int, a *attempt) {
 	c := &racer{attempt: a, race: r}
 	c.ctx, c.cancel = context.WithCancelCause(context.Background())
-	a.wait = c
+	a.wait, a.progress = c, new(atomic.Int32)
 	r.racers[n] = c
 	r.x.users.Add(1)
 	r.x.generation.acquire()
@@ -286,15 +321,20 @@ func (c *racer) stop(err error) {
 	c.discard(err)
 }
 
-// charge accounts a cancelled attempt, for which its provider charges at least the prompt.
+// charge books a cancelled attempt: if its request was sent, the prompt, and if the response had begun, also the
+// completion. The attempt may still be running.
 func (c *racer) charge() {
-	x := c.race.x
-	used := spend.Used{Tokens: estimate.PromptTokens(x.request.Describe())}
-	if p := c.target.Prices; p != nil {
-		used.Cost = p.Cost(cost.Tokens{Prompt: used.Tokens})
+	x, progress := c.race.x, c.progress.Load()
+	var used spend.Used
+	switch progress {
+	case awaiting:
+		used = c.held.Cancelled()
+	case receiving:
+		used = c.held.Unknown(&response.Usage{Tokens: cost.Tokens{Prompt: c.held.Prompt}}, false)
 	}
 	x.record.CancelledTokens += used.Tokens
-	x.record.CancelledCost += used.Cost
+	x.record.CancelledCost = x.record.CancelledCost.Plus(used.Cost)
+	x.recordUncertain(progress != notSent, used)
 	c.providerHold.Settle(used, x.server.now())
 	x.routed.decision.EndAttempt(c.entry, cancelledCode, 0, x.server.now().Sub(c.startedAt))
 }
@@ -310,7 +350,11 @@ func (c *racer) fail() {
 	c.err = e
 	c.recordError(e)
 	x.routed.decision.EndAttempt(c.entry, e.Code, e.Status, x.server.now().Sub(c.startedAt))
-	c.providerHold.Settle(x.countFailed(c.attempt), x.server.now())
+	var own *spend.Hold
+	if c == c.race.racers[1] {
+		own = x.hedgeHold
+	}
+	x.countFailed(c.attempt, own)
 	x.recordTarget(c.attempt)
 	x.logFailedAttempt(c.attempt, e)
 	x.record.Fuel += c.translation.Fuel

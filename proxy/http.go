@@ -1,7 +1,11 @@
 package proxy
 
 import (
+	"bytes"
 	"context"
+	"errors"
+	"fmt"
+	"net"
 	"net/url"
 	"strconv"
 	"time"
@@ -18,6 +22,8 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/internal/modellist"
 	"github.com/sluice-gateway/sluice/proxy/internal/rescue"
 	"github.com/sluice-gateway/sluice/proxy/internal/responses"
+	"github.com/sluice-gateway/sluice/proxy/internal/routing"
+	"github.com/sluice-gateway/sluice/proxy/internal/spend"
 	"github.com/sluice-gateway/sluice/proxy/internal/telemetry"
 )
 
@@ -175,7 +181,7 @@ func (s *Server) serveCompletion(ctx *fasthttp.RequestCtx, to endpoint.ID, rest 
 // respondCompletionError responds with an error to a client to which nothing has been sent.
 func (s *Server) respondCompletionError(ctx *fasthttp.RequestCtx, x *completion, e *apierror.Error) {
 	x.setRouteHeaders(&ctx.Response.Header)
-	x.setRateLimitHeaders(&ctx.Response.Header)
+	x.generation.setRateLimitHeaders(&ctx.Response.Header, x.key, s.now())
 	if x.disconnected || x.leavesBodyUnread(ctx) {
 		// The rest of the request, or the response, will not be read.
 		closing := *e
@@ -184,6 +190,72 @@ func (s *Server) respondCompletionError(ctx *fasthttp.RequestCtx, x *completion,
 	s.respondError(ctx, &x.record, x.api, e)
 	x.record.Bytes = int64(len(ctx.Response.Body()))
 }
+
+// maxRoute is the maximum length of x-gateway-route.
+const maxRoute = 2 << 10
+
+// appendRoute appends a routing decision as a header value. The random number comes first, so that it is never cut off.
+// A value that is too long is cut between two elements.
+func appendRoute(dst []byte, random uint64, d *routing.Decision) []byte {
+	dst = d.AppendLine(fmt.Appendf(dst, "random %016x; ", random))
+	if len(dst) > maxRoute {
+		cut := dst[:maxRoute-len("...")]
+		cut = cut[:max(bytes.LastIndex(cut, []byte("; ")), bytes.LastIndex(cut, []byte(", ")))+len("; ")]
+		dst = append(cut, "..."...)
+	}
+	return dst
+}
+
+// setRateLimitHeaders sets response headers with what remains of the rate limits of a key and its team: for each
+// resource, those of the one of which less remains. key is nil if the client is unknown.
+func (g *generation) setRateLimitHeaders(h *fasthttp.ResponseHeader, key *access.Key, now time.Time) {
+	if key == nil {
+		return
+	}
+	var requests, tokens rateLimit
+	for _, account := range [...]*spend.Account{g.accounts.Account(spend.Key, key.Name()), g.accounts.Account(spend.Team, key.Team())} {
+		if account != nil {
+			s := account.Remaining(now)
+			requests.tighten(rateLimit{s.Limits.RequestsPerMinute, s.Requests, s.RequestsReset})
+			tokens.tighten(rateLimit{s.Limits.TokensPerMinute, s.Tokens, s.TokensReset})
+		}
+	}
+	requests.set(h, "requests")
+	tokens.set(h, "tokens")
+}
+
+// rateLimit is what remains of a limit per minute. The zero value is no limit.
+type rateLimit struct {
+	limit, remaining int64
+	reset            time.Duration
+}
+
+// tighten replaces l by another limit if less remains of that.
+func (l *rateLimit) tighten(o rateLimit) {
+	if o.limit > 0 && (l.limit == 0 || o.remaining < l.remaining) {
+		*l = o
+	}
+}
+
+func (l *rateLimit) set(h *fasthttp.ResponseHeader, resource string) {
+	if l.limit > 0 {
+		h.Set("x-ratelimit-limit-"+resource, strconv.FormatInt(l.limit, 10))
+		h.Set("x-ratelimit-remaining-"+resource, strconv.FormatInt(l.remaining, 10))
+		h.Set("x-ratelimit-reset-"+resource, formatDuration(l.reset))
+	}
+}
+
+// logExcessive records whether the provider counted more tokens than the request could use, and logs it once a minute.
+func (s *Server) logExcessive(r *telemetry.Record, excessive bool) {
+	if r.UsageExcessive = excessive; excessive {
+		s.excessive.Do(func() {
+			s.log.Warn("provider counted more tokens than the request could use", "request", r.RequestID, "provider", r.Provider, "target", r.Target)
+		})
+	}
+}
+
+// formatDuration formats a duration as the OpenAI API does: 6m0s, 1.5s, 20ms, or 0s.
+func formatDuration(d time.Duration) string { return d.Round(time.Millisecond).String() }
 
 // serveDirect serves everything but completions. e is not nil if the request's head has been rejected.
 func (s *Server) serveDirect(ctx *fasthttp.RequestCtx, to endpoint.ID, rest []byte, e *apierror.Error) {
@@ -197,7 +269,7 @@ func (s *Server) serveDirect(ctx *fasthttp.RequestCtx, to endpoint.ID, rest []by
 		// fasthttp reads an unused body if it is small, and closes the connection after a larger one.
 		conn := ctx.Conn().(*downstream.Conn)
 		conn.LimitInput(4 * endpoint.SmallBody)
-		conn.LingerOnClose()
+		defer func() { conn.LingerOnClose(s.isKnown(&r)) }()
 	}
 	r.Status = fasthttp.StatusOK
 	if e == nil {
@@ -314,7 +386,7 @@ func (s *Server) respondError(ctx *fasthttp.RequestCtx, r *telemetry.Record, api
 		h.Set("retry-after", strconv.FormatInt(int64((e.RetryAfter+999_999_999).Seconds()), 10))
 		h.Set("retry-after-ms", strconv.FormatInt(max(e.RetryAfter.Milliseconds(), 1), 10))
 	}
-	if e.NoRetry {
+	if e.Permanent() {
 		h.Set("x-should-retry", "false")
 	}
 	if e.Authenticate {
@@ -326,10 +398,16 @@ func (s *Server) respondError(ctx *fasthttp.RequestCtx, r *telemetry.Record, api
 	if e.CloseClient {
 		ctx.SetConnectionClose()
 		if c, ok := ctx.Conn().(*downstream.Conn); ok {
-			c.LingerOnClose()
+			c.LingerOnClose(s.isKnown(r))
 		}
 	}
 	ctx.Response.SetBodyRaw(api.AppendError(nil, admission.RedactKey(&ctx.Request.Header, e), r.RequestID))
+}
+
+// isKnown reports whether the client of a request has a valid key, or needs none.
+func (s *Server) isKnown(r *telemetry.Record) bool {
+	g := s.current.Load()
+	return r.Key != "" || g != nil && g.keys == nil
 }
 
 // handleReadError responds to input that cannot be read as an HTTP request. fasthttp closes the connection afterwards.
@@ -345,4 +423,23 @@ func (s *Server) handleReadError(ctx *fasthttp.RequestCtx, err error) {
 // remoteHost returns the client's address without its port.
 func remoteHost(ctx *fasthttp.RequestCtx) string {
 	return ctx.Conn().(*downstream.Conn).RemoteHost()
+}
+
+// readError returns the client's error for a failure to read a request.
+func readError(s *Server, err error) *apierror.Error {
+	var small *fasthttp.ErrSmallBuffer
+	var network net.Error
+	e := apierror.Invalid("bad_request", "", "The request is not well-formed HTTP.")
+	switch {
+	case s.shutdownTimedOut.Load():
+		e = failure.Shutdown()
+	case errors.As(err, &small):
+		e.Status, e.Code, e.Message = 431, "request_header_too_large", "The request header is larger than "+strconv.Itoa(readBuffer>>10)+" KiB."
+	case errors.Is(err, fasthttp.ErrBodyTooLarge):
+		e = s.admission.TooLarge()
+	case errors.As(err, &network) && network.Timeout():
+		e.Status, e.Code, e.Message = 408, "request_timeout", "The request did not arrive in time."
+	}
+	e.Cause, e.CloseClient = failure.Unquoted(err), true
+	return e
 }

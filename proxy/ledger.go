@@ -65,7 +65,7 @@ type BudgetChange = budgets.Change
 
 // NewBudgetChange returns a change of a configured budget and the end of its window. kind is key, team, model or
 // provider, per is the budget's period, and usd is the amount in US dollars by which it is raised, or "" to reset what
-// has been spent.
+// has been spent or, with BudgetChange.Release, to give back what was booked for unknown outcomes.
 func NewBudgetChange(cfg *config.Config, kind, name, per, usd, reason string, now time.Time) (c *BudgetChange, end time.Time, err error) {
 	return budgets.NewConfigured(cfg, kind, name, per, usd, reason, now)
 }

@@ -46,6 +46,7 @@ func (c scrape) all() {
 		m.Add(telemetry.JournalFailing, failing)
 		m.Add(telemetry.JournalRecords, float64(n.Appended))
 		m.Add(telemetry.JournalLost, float64(n.Lost))
+		m.Add(telemetry.JournalDamaged, float64(n.Damaged))
 		m.Add(telemetry.JournalOpen, float64(n.Open))
 	}
 	c.store()
@@ -65,6 +66,7 @@ func (c scrape) all() {
 		m.Add(telemetry.UpstreamReused, float64(u.Reused), provider)
 		m.Add(telemetry.UpstreamStale, float64(u.Stale), provider)
 		m.Add(telemetry.UpstreamRetried, float64(u.Retried), provider)
+		m.Add(telemetry.UpstreamUnsolicited, float64(u.Unsolicited), provider)
 		m.Add(telemetry.UpstreamReauthorized, float64(u.Reauthorized), provider)
 	}
 }
@@ -87,6 +89,7 @@ func (c scrape) store() {
 		m.Add(telemetry.StoreSeconds, t.Time.Seconds(), caller)
 	}
 	m.Add(telemetry.StoreDenied, float64(counts.Denied))
+	m.Add(telemetry.StoreDamaged, float64(counts.Damaged))
 	m.Add(telemetry.StoreLost, float64(counts.Lost))
 }
 
@@ -298,4 +301,10 @@ func setMetricNames(m *telemetry.Metrics, cfg *config.Config) {
 		n.Providers = append(n.Providers, cfg.Providers[i].Name)
 	}
 	m.SetNames(n)
+}
+
+// routerChoices maps outcomes of routers to the labels under which they are counted.
+var routerChoices = [...]telemetry.RouterChoice{
+	routing.RouterOrdered: telemetry.RouterOrdered, routing.RouterNamedNone: telemetry.RouterNamedNone,
+	routing.RouterFailed: telemetry.RouterFailed, routing.RouterRejected: telemetry.RouterRejected,
 }

@@ -74,6 +74,7 @@ func (s *Server) reload(ctx context.Context, cfg *config.Config, old *generation
 		return err
 	}
 	g.inherit(old)
+	s.loadOwners(g)
 	if !s.current.CompareAndSwap(old, g) {
 		// The Server was closed meanwhile.
 		g.release()

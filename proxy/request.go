@@ -3,13 +3,10 @@ package proxy
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"log/slog"
-	"net"
 	"slices"
-	"strconv"
-	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/valyala/fasthttp"
@@ -17,8 +14,10 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/internal/access"
 	"github.com/sluice-gateway/sluice/proxy/internal/admission"
 	"github.com/sluice-gateway/sluice/proxy/internal/apierror"
+	"github.com/sluice-gateway/sluice/proxy/internal/booking"
 	"github.com/sluice-gateway/sluice/proxy/internal/chunked"
 	"github.com/sluice-gateway/sluice/proxy/internal/clientapi"
+	"github.com/sluice-gateway/sluice/proxy/internal/cost"
 	"github.com/sluice-gateway/sluice/proxy/internal/downstream"
 	"github.com/sluice-gateway/sluice/proxy/internal/endpoint"
 	"github.com/sluice-gateway/sluice/proxy/internal/estimate"
@@ -26,11 +25,13 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/internal/jsondoc"
 	"github.com/sluice-gateway/sluice/proxy/internal/modellist"
 	"github.com/sluice-gateway/sluice/proxy/internal/openai"
+	"github.com/sluice-gateway/sluice/proxy/internal/ownership"
 	"github.com/sluice-gateway/sluice/proxy/internal/plugin"
 	"github.com/sluice-gateway/sluice/proxy/internal/routing"
 	"github.com/sluice-gateway/sluice/proxy/internal/routing/catalog"
 	"github.com/sluice-gateway/sluice/proxy/internal/spend"
 	"github.com/sluice-gateway/sluice/proxy/internal/telemetry"
+	"github.com/sluice-gateway/sluice/sdk/abi"
 )
 
 // completion is one request to a client API in flight: the request, the attempts at its targets, and the response.
@@ -49,6 +50,7 @@ type completion struct {
 	stream       bool
 	committed    bool // the head of a streamed response has been sent
 	disconnected bool // the client is gone
+	settled      bool // settle has been called
 	finished     bool
 	checkedAt    time.Time // when the client's connection was last checked
 	writtenAt    time.Time // time of the last write to the client, once committed
@@ -71,6 +73,10 @@ type completion struct {
 	hops       int // gateways that the request has passed through before this one
 	http11     bool
 
+	references clientapi.References // valid as long as the documents, except for Stores
+	origin     ownership.Origin     // of what the request continues
+	owned      bool                 // the origin of the response has been recorded, if it had to be
+
 	explain  bool // the response describes the routing decision in x-gateway-route
 	probed   bool // the one probe that HTTP permits before the response's head has been sent
 	bodyRead bool // the client's body has been read completely
@@ -83,44 +89,16 @@ type completion struct {
 	key           *access.Key     // nil until the client is known
 	need          spend.Need      // estimate of what the request uses
 	hold          spend.Hold      // on the accounts of the key, the team and the model
+	prompt        spend.Prompt    // what need was computed from; zero without a budget
 	hedgeHold     *spend.Hold     // on the same accounts, for a hedge; nil if there is none
-	failedUsage   *failedUsage    // of attempts whose response is not used; nil if there is none
+	pricedOnly    bool            // a budget of the key, the team or the model admits only targets with a price
+	providerLimit *apierror.Error // why a target was skipped: for its provider's limits or budgets, or without a price; nil if none was
+	failed        *booking.Failed // usage of attempts whose response is not used; nil if there is none
 	maxTokens     int64           // token limit per choice, if a budget bounds the cost; else 0
-	providerLimit *apierror.Error // why the last provider was skipped for its limits or budgets; nil if none was
+	strict        bool            // a strict budget may bound the cost
 	ledgerID      uint64          // the result of journalID; 0 until it is called
 	admittedAt    time.Time
-	finishedAt    time.Time // when finish started
-}
-
-// documents holds the client's request for the attempts that read it.
-//
-// The goroutine that reads the documents holds busy: that of an attempt that builds the provider's request, or the
-// completion's. The last user frees the memory, because one provider may still be reading the request when another has
-// already responded.
-type documents struct {
-	busy     sync.Mutex
-	users    atomic.Int32 // the completion, and each attempt that runs on its own goroutine
-	request  clientapi.Request
-	chatForm chatForm
-	body     []byte // from the server's buffers
-	counted  int64  // bytes of bodies that limiter has counted
-
-	limiter *admission.Limiter // bounds the memory of bodies and of the response
-}
-
-// release gives up one use of the documents, and frees them with the last one.
-func (d *documents) release(s *Server, a *clientAPI) {
-	if d.users.Add(-1) > 0 {
-		return
-	}
-	if d.request != nil {
-		d.chatForm.release(&s.apis[clientapi.Chat], &s.buffers)
-		a.putRequest(d.request)
-		d.request = nil
-	}
-	s.buffers.Put(d.body)
-	d.body = nil
-	d.limiter.Shrink(&d.counted)
+	settledAt     time.Time // when settle was called
 }
 
 // acquireWorkspace sets up the first attempt with a workspace, and makes waits of the completion check client.
@@ -135,7 +113,7 @@ func (x *completion) acquireWorkspace(client downstream.ClientChecker) {
 func (x *completion) accept(ctx *fasthttp.RequestCtx, to endpoint.ID, rest []byte) *apierror.Error {
 	s, h := x.server, &ctx.Request.Header
 	a := x.generation.arrival(h, to, x.record.Began)
-	a.Ctx, a.Record, a.Reservation = ctx, &x.record, &x.reservation
+	a.Ctx, a.Record, a.Reservation, a.Waiter = ctx, &x.record, &x.reservation, x
 	key, e := s.admission.Admit(&a)
 	x.key = key
 	if e != nil {
@@ -191,10 +169,14 @@ func (x *completion) accept(ctx *fasthttp.RequestCtx, to endpoint.ID, rest []byt
 	if len(x.policy.Targets) == 0 {
 		return modellist.NotFound(facts.Model)
 	}
-	if to.Service() == endpoint.TokenCount {
-		return x.reserve(x.scopes())
+	scopes := x.scopes()
+	if e := x.admitPrices(&scopes); e != nil {
+		return e
 	}
-	return x.admitTokens(to)
+	if to.Service() == endpoint.TokenCount {
+		return x.reserve(scopes)
+	}
+	return x.admitTokens(to, scopes)
 }
 
 // fitModel sets the model's routing policy, and adapts the request to the model.
@@ -328,23 +310,24 @@ func (x *completion) restoreThinking(r *openai.Request, body []byte, held int) [
 
 // admitTokens reserves the limits and budgets of the request's key, team and model. Under a strict budget, the response
 // has a token limit, which is lowered to what the budget allows.
-func (x *completion) admitTokens(to endpoint.ID) *apierror.Error {
-	r, n, scopes := x.request.Describe(), &x.need, x.scopes()
+func (x *completion) admitTokens(to endpoint.ID, scopes spend.Scopes) *apierror.Error {
+	r, n := x.request.Describe(), &x.need
 	*n = estimate.Rates(r, x.model.DefaultMaxTokens)
-	strict := scopes.Strict() || x.generation.accounts.Strict(spend.Provider)
-	if !strict && !scopes.Budgeted() {
+	x.strict = scopes.Strict() || x.generation.accounts.Strict(spend.Provider)
+	if !x.strict && !scopes.Budgeted() {
 		return x.reserve(scopes)
 	}
 	n.MaxTokens = estimate.MaxTokens(x.request, x.api.Limit, x.model.MaxTokens, x.model.DefaultMaxTokens)
-	prompt := estimate.Prompt(x.request)
+	x.prompt = estimate.Prompt(x.request)
+	x.prompt.PerByte = x.model.TokensPerByte
 	for i := range x.policy.Targets {
-		estimate.AddTarget(n, x.request, &prompt, &x.policy.Targets[i], x.model.MaxImageTokens)
+		estimate.AddTarget(n, x.request, &x.prompt, &x.policy.Targets[i], x.model.MaxImageTokens)
 	}
 	x.maxTokens = n.MaxTokens
 	if e := x.reserve(scopes); e != nil {
 		return e
 	}
-	if !strict || n.MaxTokens == 0 {
+	if !x.strict || n.MaxTokens == 0 {
 		return nil
 	}
 	if r.MaxTokens == 0 {
@@ -422,29 +405,82 @@ func (x *completion) finishBody(err error) *apierror.Error {
 	return readError(x.server, err)
 }
 
-// readError returns the client's error for a failure to read a request.
-func readError(s *Server, err error) *apierror.Error {
-	var small *fasthttp.ErrSmallBuffer
-	var network net.Error
-	e := apierror.Invalid("bad_request", "", "The request is not well-formed HTTP.")
-	switch {
-	case s.shutdownTimedOut.Load():
-		e = failure.Shutdown()
-	case errors.As(err, &small):
-		e.Status, e.Code, e.Message = 431, "request_header_too_large", "The request header is larger than "+strconv.Itoa(readBuffer>>10)+" KiB."
-	case errors.Is(err, fasthttp.ErrBodyTooLarge):
-		e = s.admission.TooLarge()
-	case errors.As(err, &network) && network.Timeout():
-		e.Status, e.Code, e.Message = 408, "request_timeout", "The request did not arrive in time."
-	}
-	e.Cause, e.CloseClient = failure.Unquoted(err), true
-	return e
-}
-
 // leavesBodyUnread reports whether too much of the client's body is unread for the connection to be worth keeping.
 func (x *completion) leavesBodyUnread(ctx *fasthttp.RequestCtx) bool {
 	length := ctx.Request.Header.ContentLength()
 	return !x.bodyRead && (length < 0 || length > endpoint.SmallBody)
+}
+
+// findReferences finds what the request refers to that a provider stores. It fails if the request continues what the
+// client has not made, or asks for a response that the client could not read back.
+func (x *completion) findReferences() *apierror.Error {
+	x.references = x.api.references(x.request)
+	r := &x.references
+	if r.Background {
+		return apierror.Invalid(clientapi.CodeUnsupportedParameter, "background", "'background' is not supported: the response could not be read back through this gateway.")
+	}
+	if r.Comparable() {
+		if known, gone := x.lookUpOrigin(r.Compared); gone != nil {
+			return gone
+		} else if !known {
+			r.Compared.SetNull() // as in the first request of a conversation
+			x.request.Describe().Warn(abi.WarnChanged, x.api.path(r.Compared))
+		}
+	}
+	own, _ := x.request.Document()
+	if stateful, ok := x.request.(clientapi.StatefulRequest); ok && stateful.Expanded() != own {
+		return nil // the gateway itself has the response
+	}
+	if r.Previous.Exists() {
+		known, gone := x.lookUpOrigin(r.Previous)
+		switch {
+		case gone != nil:
+			return gone
+		case !known:
+			return clientapi.PreviousNotFound(x.api.id, r.Previous)
+		}
+	}
+	return nil
+}
+
+// lookUpOrigin sets the origin to where the response or message with an ID is, and reports whether the client has made
+// it.
+func (x *completion) lookUpOrigin(id jsondoc.Value) (known bool, gone *apierror.Error) {
+	x.watcher.Start()
+	x.origin, known = x.server.owners.Lookup(&x.watcher, x.record.Key, id.Text())
+	if err := x.watcher.Finish(); err != nil {
+		return false, failure.ForClient(err)
+	}
+	return known, nil
+}
+
+// checkReferences fails if the request must not be sent to a provider in the client's own form (native) or as a chat
+// completions request, because of what it refers to.
+func (x *completion) checkReferences(p *provider, native bool) *apierror.Error {
+	r := &x.references
+	object := r.Object
+	if native && !object.Exists() {
+		object = r.Item
+	}
+	switch {
+	case object.Exists() && !p.sharedObjects:
+		e := clientapi.ObjectNotShared(x.api.path(object))
+		e.Cause = fmt.Errorf("shared_objects of provider %s is off", p.name)
+		return e
+	case !r.Previous.Exists(), native && x.origin.Provider == p.id, !native && x.api.id == clientapi.Responses:
+		return nil
+	}
+	return clientapi.PreviousNotFound(x.api.id, r.Previous)
+}
+
+// recordOrigin records where the response is if its provider stores it. It is called before the client learns the
+// response's ID.
+func (x *completion) recordOrigin() {
+	if x.owned || !x.passthrough || !x.references.Stores {
+		return
+	}
+	x.owned = true
+	x.server.owners.Record(x.record.Key, string(x.writer.ID()), ownership.Origin{Provider: x.provider.id, Account: uint64(x.account)})
 }
 
 // orderTargets decides the order in which the targets are tried.
@@ -484,11 +520,6 @@ func (x *completion) orderTargets(ctx context.Context, head *fasthttp.RequestHea
 	return nil
 }
 
-var routerChoices = [...]telemetry.RouterChoice{
-	routing.RouterOrdered: telemetry.RouterOrdered, routing.RouterNamedNone: telemetry.RouterNamedNone,
-	routing.RouterFailed: telemetry.RouterFailed, routing.RouterRejected: telemetry.RouterRejected,
-}
-
 // describeRouting prepares the routing decision: it describes the request for the policy.
 func (x *completion) describeRouting(head *fasthttp.RequestHeader) {
 	x.routed = x.server.routings.get()
@@ -499,17 +530,23 @@ func (x *completion) describeRouting(head *fasthttp.RequestHeader) {
 		Tools: facts.Tools, Images: facts.Images, Messages: facts.Messages, PromptTokens: estimate.PromptTokens(facts), MaxTokens: facts.MaxTokens,
 		Random: x.random, Summary: x,
 	}
-	doc, _ := x.request.Document()
+	doc, body := x.request.Document()
+	r.IncludeUsage, r.Flags, r.Size = facts.IncludeUsage, facts.Flags, len(body)
 	if stateful, ok := x.request.(clientapi.StatefulRequest); ok {
 		doc = stateful.Expanded()
-		if previous := stateful.Previous(); previous != "" && x.server.responses != nil {
-			r.Previous = x.server.responses.Target(x.record.Key, previous)
+	}
+	if x.references.Previous.Exists() {
+		for i := range x.policy.Targets {
+			if t := &x.policy.Targets[i]; ownership.ProviderID(t.Provider) == x.origin.Provider {
+				r.Previous = t.Provider
+			}
 		}
 	}
 	client := x.record.Key
 	if x.key == access.Anonymous() {
 		client = x.record.Remote
 	}
+	r.Explained = x.explain || x.server.log.Enabled(context.Background(), slog.LevelDebug)
 	r.Identity = routing.Identity{Salt: x.generation.salt, Header: head, Doc: doc, Client: client}
 }
 
@@ -522,6 +559,11 @@ func (x *completion) AppendSummary(dst []byte) []byte {
 	s.Target, s.Form, s.ClientForm, s.Betas, s.Tags = "", x.api.Name, x.api.Name, x.betas, x.tags
 	s.MaxTokens, s.DefaultMaxTokens = x.model.MaxTokens, x.model.DefaultMaxTokens
 	return s.Append(dst)
+}
+
+// ExpectedCost returns what the request probably costs at a target. It implements routing.Summary.
+func (x *completion) ExpectedCost(t *routing.Target, cachedShare float64) cost.Nano {
+	return estimate.Cost(x.request, t, cachedShare, x.model.DefaultMaxTokens)
 }
 
 // releaseRequest frees what only the request needs, before the response's head is sent.

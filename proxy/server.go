@@ -34,6 +34,8 @@ import (
 
 	"github.com/valyala/fasthttp"
 
+	"golang.org/x/time/rate"
+
 	"github.com/sluice-gateway/sluice/proxy/config"
 	"github.com/sluice-gateway/sluice/proxy/internal/accounting"
 	"github.com/sluice-gateway/sluice/proxy/internal/admin"
@@ -42,6 +44,7 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/internal/capacity"
 	"github.com/sluice-gateway/sluice/proxy/internal/downstream"
 	"github.com/sluice-gateway/sluice/proxy/internal/failure"
+	"github.com/sluice-gateway/sluice/proxy/internal/ownership"
 	"github.com/sluice-gateway/sluice/proxy/internal/plugin"
 	"github.com/sluice-gateway/sluice/proxy/internal/rescue"
 	"github.com/sluice-gateway/sluice/proxy/internal/responses"
@@ -75,6 +78,7 @@ type Server struct {
 	buffers       buffers.Pool
 	thinking      *thinking.Memory  // survives reloads
 	responses     *responses.Memory // survives reloads; nil if responses are not stored
+	owners        *ownership.Store  // survives reloads
 	plugins       *plugin.Host
 	registry      routing.Registry
 	routings      routings
@@ -97,11 +101,14 @@ type Server struct {
 
 	serving          sync.WaitGroup // listeners and connections
 	refusals         chan struct{}  // semaphore of connections that are being refused with a response
+	excessive        rate.Sometimes // logs counts of tokens that no request can have
 	shutdownTimedOut atomic.Bool    // the shutdown deadline has passed
 
 	mu        sync.Mutex
 	listeners []*downstream.Listener
 	stopping  bool // listeners are closed, and Serve accepts no new one
+
+	ratioLog rate.Sometimes // of prompts with more tokens than their model's tokens_per_byte
 
 	closeOnce    sync.Once
 	shutdownOnce sync.Once
@@ -121,8 +128,9 @@ func New(ctx context.Context, o Options) (*Server, error) {
 	}
 	cfg := o.Config
 	s := &Server{
-		log: o.Log, metrics: telemetry.NewMetrics(), version: o.Version, logDropped: o.LogDropped, now: o.Now, random: o.Random,
-		recorder: o.Recorder, started: cfg, startedAt: o.Now(), refusals: make(chan struct{}, maxRefusals),
+		ratioLog: rate.Sometimes{Interval: time.Minute},
+		log:      o.Log, metrics: telemetry.NewMetrics(), version: o.Version, logDropped: o.LogDropped, now: o.Now, random: o.Random,
+		recorder: o.Recorder, started: cfg, startedAt: o.Now(), refusals: make(chan struct{}, maxRefusals), excessive: rate.Sometimes{Interval: time.Minute},
 	}
 	machine := capacity.Detect()
 	if r := cfg.Responses; r.Memory > 0 {
@@ -153,8 +161,9 @@ func New(ctx context.Context, o Options) (*Server, error) {
 	if err != nil {
 		return nil, &BuildError{err}
 	}
+	s.owners = s.books.NewOwners()
 	canaryOptions := canary.Options{Now: o.Now, Log: o.Log}
-	if o.StateDir != "" {
+	if o.StateDir != "" && !o.Offline {
 		canaryOptions.Dir = func() (string, error) { return s.books.StateFolder("canary") }
 	}
 	s.canaries = canary.New(canaryOptions)
@@ -179,9 +188,56 @@ func New(ctx context.Context, o Options) (*Server, error) {
 	setMetricNames(s.metrics, cfg)
 	s.metrics.Pull(func(m *telemetry.Sample) { scrape{s, m}.all() })
 	s.initHTTP()
+	s.loadOwners(g)
+	if o.StateDir == "" && cfg.Store.URL == "" && g.storesAtProviders() {
+		s.log.Warn("no state folder and no [store] url: after a restart, clients cannot continue the responses and threads that providers store")
+	}
 	s.log.Info("limits", "conns", limits.MaxConns, "requests", limits.MaxRequests, "body", limits.MaxBody, "body_memory", limits.MaxBodyMemory,
 		"memory", machine.Memory, "memory_from", machine.From, "descriptors", machine.Descriptors)
 	return s, nil
+}
+
+// UnsharedAccounts returns the names of the providers that receive requests in their own API, but reject references to
+// files and other objects of their account, because shared_objects is off.
+func (s *Server) UnsharedAccounts() []string {
+	g := s.acquire()
+	if g == nil {
+		return nil
+	}
+	defer g.release()
+	return g.unsharedAccounts()
+}
+
+// UnservedKinds returns a warning for each kind of requests of a model that a target's plugin does not serve with the
+// provider's options.
+func (s *Server) UnservedKinds() (all config.Errors) {
+	g := s.acquire()
+	if g == nil {
+		return nil
+	}
+	defer g.release()
+	for i := range g.config.Models {
+		m := &g.config.Models[i]
+		for j, t := range m.Targets {
+			p := g.providers[t.Provider]
+			for k := range s.apis {
+				api := &s.apis[k]
+				if p == nil || api.kind == config.KindChat || m.Kinds&api.kind == 0 || p.binding.Forms()&api.form != 0 {
+					continue
+				}
+				all = append(all, g.config.NewError(m.Pos, fmt.Sprintf("models[%d].targets[%d]", i, j), fmt.Sprintf(
+					"the plugin %s of provider %s does not serve %s with these options", p.binding.Plugin().Name(), t.Provider, api.kind.Names()[0])))
+			}
+		}
+	}
+	return all
+}
+
+// loadOwners loads the record of what clients have made if a provider of the generation stores such things.
+func (s *Server) loadOwners(g *generation) {
+	if g.storesAtProviders() {
+		s.owners.Load()
+	}
 }
 
 // initHTTP configures fasthttp.
@@ -390,6 +446,9 @@ func (s *Server) Close() {
 			s.log.Warn("close plugin engine", "error", err)
 		}
 		s.canaries.Close()
+		if err := s.owners.Close(); err != nil {
+			s.log.Warn("close the record of stored responses", "error", err)
+		}
 		s.books.Close()
 	})
 }

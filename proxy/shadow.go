@@ -16,7 +16,6 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/internal/response"
 	"github.com/sluice-gateway/sluice/proxy/internal/routing"
 	"github.com/sluice-gateway/sluice/proxy/internal/routing/shadow"
-	"github.com/sluice-gateway/sluice/proxy/internal/spend"
 	"github.com/sluice-gateway/sluice/proxy/internal/telemetry"
 	"github.com/sluice-gateway/sluice/proxy/internal/upstream"
 )
@@ -99,7 +98,7 @@ func (m *mirror) copy(x *completion, to *routing.Shadow) {
 	s := x.server
 	y := &completion{
 		server: s, api: x.api, stream: x.stream, generation: x.generation, model: x.model, mirror: m, credential: x.credential, betas: m.betas,
-		tags: x.tags, random: x.random, hops: x.hops, http11: true, presented: x.presented, maxTokens: x.maxTokens,
+		tags: x.tags, random: x.random, origin: x.origin, hops: x.hops, http11: true, presented: x.presented, maxTokens: x.maxTokens,
 		policy: &routing.Policy{Model: x.policy.Model, Targets: []routing.Target{to.Target}},
 	}
 	y.record = telemetry.Record{
@@ -163,7 +162,7 @@ func (c *shadowCopy) run() {
 	}()
 	c.attempt = &c.firstAttempt
 	c.firstAttempt = attempt{
-		workspace: newWorkspace(new(shadow.DiscardRenderer)), completion: c.completion, wait: c, target: &c.to.Target, provider: c.generation.providers[c.to.Target.Provider],
+		workspace: newWorkspace(new(shadow.DiscardRenderer), true, nil), completion: c.completion, wait: c, target: &c.to.Target, provider: c.generation.providers[c.to.Target.Provider],
 		number: 1, startedAt: s.now(), shadow: true, recorded: true,
 	}
 	defer c.translation.Reset()
@@ -177,12 +176,16 @@ func (c *shadowCopy) respond() (err error) {
 	if e := c.parse(); e != nil {
 		return e
 	}
-	hold, e := c.holdProvider(c.target, c.startedAt)
+	if e := c.checkPriced(c.target); e != nil {
+		c.overLimit = true
+		return e
+	}
+	held, hold, e := c.holdTarget(c.target, c.startedAt)
 	if e != nil {
 		c.overLimit = true
 		return e
 	}
-	c.firstAttempt.providerHold, c.reserved = hold, true
+	c.firstAttempt.held, c.firstAttempt.providerHold, c.reserved = held, hold, true
 	if e := c.prepare(); e != nil {
 		return e
 	}
@@ -221,6 +224,9 @@ func (c *shadowCopy) parse() *apierror.Error {
 	if lowered := c.mirror.loweredLimit; e == nil && lowered > 0 {
 		e = c.request.FitModel(lowered, c.model.Thinking, false)
 	}
+	if c.references = c.api.references(c.request); c.references.Comparable() {
+		c.references.Compared.SetNull() // findReferences may have done so in the client's own document
+	}
 	return e
 }
 
@@ -248,14 +254,17 @@ func (c *shadowCopy) end(err error) {
 			outcome = shadow.Spent
 		}
 	}
-	var used spend.Used
-	if err == nil || c.writer.Used() || c.Gone() && c.sent {
-		u := c.writer.Accounted()
+	u, used, ok := c.usage()
+	if c.Gone() && c.sent && c.response == nil {
+		used = c.held.Cancelled()
+		u.Cost = used.Cost
+	}
+	if ok {
 		r.Tokens, r.UsageEstimated, r.Cost = u.Tokens, u.Estimated, u.Cost
-		used = spend.Used{Tokens: u.Total, Cost: u.Cost}
+		c.recordUncertain(c.unknown(), used)
 	}
 	if c.reserved {
-		c.finishedAt, c.disconnected = now, outcome == shadow.Cancelled
+		c.settledAt, c.disconnected = now, outcome == shadow.Cancelled
 		c.recordLedger(r, journal.Labels{Model: r.Model, Provider: r.Provider, Tags: "shadow"})
 	}
 	c.firstAttempt.providerHold.Settle(used, now)

@@ -2,11 +2,19 @@ package proxy
 
 import (
 	"context"
+	"errors"
+	"net/http"
+	"slices"
+	"sync"
+	"time"
 
 	"github.com/sluice-gateway/sluice/proxy/internal/admin"
 	"github.com/sluice-gateway/sluice/proxy/internal/admin/describe"
 	"github.com/sluice-gateway/sluice/proxy/internal/routing"
+	"github.com/sluice-gateway/sluice/proxy/internal/routing/catalog"
+	"github.com/sluice-gateway/sluice/proxy/internal/routing/catalog/listing"
 	"github.com/sluice-gateway/sluice/proxy/internal/routing/shadow"
+	"github.com/sluice-gateway/sluice/proxy/internal/upstream"
 )
 
 // Status describes the gateway's current state, with one page of each list that can be long. It contains names, numbers
@@ -78,4 +86,79 @@ func (s *Server) Explain(ctx context.Context, r *ExplainRequest) (Explained, err
 	}
 	defer g.release()
 	return explain(ctx, s, g, r)
+}
+
+// ProviderCheck is what a request to a provider has shown. Its texts contain no credential.
+type ProviderCheck struct {
+	Provider string
+	URL      string   // base_url; "" if the plugin responds without an upstream
+	Reached  bool     // the address has sent an HTTP response
+	Refused  bool     // the response has status 401 or 403
+	Lists    bool     // the provider has sent its list of models, so it accepts the credential
+	Targets  int      // targets of configured models at this provider
+	Unlisted []string // models of these targets that are not in the list
+	Took     time.Duration
+	Err      error // may be nil
+}
+
+// maxProviderChecks is how many providers CheckProviders asks at a time.
+const maxProviderChecks = 8
+
+// CheckProviders requests the list of models from each provider that is on, or its base URL if the plugin has no list of
+// models. ctx ends the wait for all of them.
+func (s *Server) CheckProviders(ctx context.Context) []ProviderCheck {
+	g := s.acquire()
+	if g == nil {
+		return nil
+	}
+	defer g.release()
+	var checks []ProviderCheck
+	for i := range g.config.Providers {
+		if p := &g.config.Providers[i]; p.Off == "" {
+			checks = append(checks, ProviderCheck{Provider: p.Name, URL: p.BaseURL})
+		}
+	}
+	var wg sync.WaitGroup
+	free := make(chan struct{}, maxProviderChecks)
+	for i := range checks {
+		wg.Go(func() {
+			free <- struct{}{}
+			defer func() { <-free }()
+			g.checkProvider(ctx, &checks[i])
+		})
+	}
+	wg.Wait()
+	return checks
+}
+
+func (g *generation) checkProvider(ctx context.Context, c *ProviderCheck) {
+	p := g.providers[c.Provider]
+	if p.client == nil {
+		return
+	}
+	started := time.Now()
+	defer func() { c.Took = time.Since(started) }()
+	listed, err := listing.Read(ctx, p.listing(g.config))
+	status := http.StatusOK
+	if errors.Is(err, listing.ErrNoList) {
+		status, err = listing.Probe(ctx, p.listing(g.config))
+	} else {
+		c.Lists = err == nil
+	}
+	if answer, ok := errors.AsType[*listing.StatusError](err); ok {
+		status = answer.Status
+	}
+	lost, ok := errors.AsType[*upstream.Error](err)
+	c.Reached, c.Refused, c.Err = !ok || lost.Answered, status == http.StatusUnauthorized || status == http.StatusForbidden, err
+	for i := range g.config.Models {
+		for _, t := range g.config.Models[i].Targets {
+			if t.Provider != c.Provider {
+				continue
+			}
+			c.Targets++
+			if c.Lists && !slices.ContainsFunc(listed, func(l catalog.Listed) bool { return l.ID == t.Model }) {
+				c.Unlisted = append(c.Unlisted, t.Model)
+			}
+		}
+	}
 }

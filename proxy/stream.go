@@ -14,7 +14,9 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/internal/framing"
 	"github.com/sluice-gateway/sluice/proxy/internal/framing/eventstream"
 	"github.com/sluice-gateway/sluice/proxy/internal/rescue"
+	"github.com/sluice-gateway/sluice/proxy/internal/response"
 	"github.com/sluice-gateway/sluice/proxy/internal/routing"
+	"github.com/sluice-gateway/sluice/proxy/internal/spend"
 	"github.com/sluice-gateway/sluice/proxy/internal/upstream"
 	"github.com/sluice-gateway/sluice/sdk/abi"
 )
@@ -56,6 +58,9 @@ func (x *completion) writeEvents() (err error) {
 	x.writtenAt = x.server.now()
 	for {
 		if out := x.writer.Output(); len(out) > 0 || !x.chunks.HeadSent() {
+			if len(out) > 0 {
+				x.recordOrigin()
+			}
 			if err := x.writeOutput(out); err != nil {
 				return err
 			}
@@ -65,6 +70,7 @@ func (x *completion) writeEvents() (err error) {
 		}
 		failed := x.writer.Failed()
 		if failed != nil && x.chunks.Written() == 0 {
+			x.settle()
 			// No chunk has been written, so the writer leaves the error to the HTTP status, but the head has been sent.
 			if err := x.writeChunk(x.writer.AppendError(nil, failed)); err != nil {
 				return err
@@ -113,19 +119,33 @@ func (x *completion) writeOutput(out []byte) error {
 			break // the gateway is shutting down: write the rest without pauses
 		}
 	}
+	if x.writer.Complete() || x.writer.Failed() != nil {
+		x.settle() // these are the last events
+	}
 	return x.writeChunk(out)
 }
 
 // pause waits for d. It returns an error early if the client disconnects or the shutdown deadline passes.
-func (x *completion) pause(d time.Duration) error {
+func (x *completion) pause(d time.Duration) error { return x.pauseUntil(nil, d) }
+
+func (x *completion) pauseUntil(ready <-chan struct{}, d time.Duration) error {
 	x.watcher.Start()
 	t := time.NewTimer(d)
 	defer t.Stop()
 	select {
 	case <-t.C:
+	case <-ready:
 	case <-x.watcher.Done():
 	}
 	return x.watcher.Finish()
+}
+
+// Await implements admission.Waiter.
+func (x *completion) Await(admitted <-chan struct{}, d time.Duration) *apierror.Error {
+	if err := x.pauseUntil(admitted, d); err != nil {
+		return failure.ForClient(err)
+	}
+	return nil
 }
 
 func (x *completion) writeChunk(data []byte) error {
@@ -391,6 +411,32 @@ func (x *completion) filterResponse(ctx context.Context) {
 	x.recordOutcome(routing.Inconclusive, 0) // not the target's failure
 	x.writer.Revoke(e)
 }
+
+// usage returns what the attempt has used when it ends: the tokens that its provider has counted, or an estimate from
+// what has arrived and, if the request was sent and its outcome is unknown, what that is booked at. ok is false if it
+// has used nothing.
+func (a *attempt) usage() (u response.Usage, used spend.Used, ok bool) {
+	w := a.writer
+	u = w.Accounted()
+	counted := w.Started() || w.Complete() || w.Used()
+	switch {
+	case a.accounted:
+		return u, used, false
+	case a.unknown():
+		held := a.held
+		held.Stream = held.Stream || a.framed
+		used = held.Unknown(&u, counted)
+		u.Cost = used.Cost
+		return u, used, true
+	case !counted:
+		return u, used, false
+	}
+	return u, spend.Used{Tokens: u.Total, Cost: u.Cost}, true
+}
+
+// unknown reports whether the attempt has an unknown outcome if it ends now: its provider has received the request, and
+// has neither rejected nor completed it.
+func (a *attempt) unknown() bool { return a.sent && !a.rejected && !a.writer.Conclusive() }
 
 // drainBody reads what follows a complete response, usually just the end of the body, so that the connection can be
 // reused. It waits no longer than a round trip within a data centre takes.

@@ -21,7 +21,8 @@ const (
 	FlagResponseFormat                     // response_format: the client requests a format other than text
 	FlagLogprobs                           // logprobs: the client requests logprobs
 	FlagParallelTools                      // parallel_tools: parallel_tool_calls is set
-	FlagCacheControl                       // cache_control: a message, content part or tool has cache_control
+	FlagCacheControl                       // cache_control: the request, a message, a content part or a tool has cache_control
+	FlagToolNames                          // tool_names: a tool or a call has a name that the OpenAI API does not accept
 )
 
 // Summary describes a request without its body. Its slices are valid until the call returns.

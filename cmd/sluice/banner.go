@@ -15,9 +15,6 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/config"
 )
 
-// localKey is the key of the default gateway.toml. It is public, so the banner may print it.
-const localKey = "sk-local"
-
 // maxBannerModels is how many models the banner lists.
 const maxBannerModels = 40
 
@@ -136,7 +133,7 @@ func offProviders(cfg *config.Config) []*config.Provider {
 }
 
 // curlAuthorization returns curl's option with a key that may use the model ("" for any model), and a note about the
-// key. No secret is printed except localKey.
+// key. No secret is printed except config.ShippedKey, which is public.
 func curlAuthorization(cfg *config.Config, model string) (option, note string) {
 	if cfg.Server.Auth == config.AuthNone {
 		return "", ""
@@ -146,8 +143,8 @@ func curlAuthorization(cfg *config.Config, model string) (option, note string) {
 	for i := range cfg.Keys {
 		switch k := &cfg.Keys[i]; {
 		case !mayUse(k, model):
-		case string(k.Secret) == localKey:
-			return " -H 'Authorization: Bearer " + localKey + "'", ""
+		case string(k.Secret) == config.ShippedKey:
+			return " -H 'Authorization: Bearer " + config.ShippedKey + "'", ""
 		case k.Digest == environmentDigest:
 			return fromEnvironment, ""
 		}

@@ -24,7 +24,8 @@ func newBudgetCommand(o *options) *cobra.Command {
 		Use:   "budget [SCOPE [NAME]]",
 		Short: "Show and change budgets",
 		Long: "List the budgets of keys, teams, models and providers in their current windows, in US dollars: the limit, the amount that\n" +
-			"it was raised by, and how much is spent, held by requests in flight, and left. SCOPE is key, team, model or provider.\n\n" +
+			"it was raised by, how much is spent, held by requests in flight, and left, and how much of the spent amount is uncertain:\n" +
+			"booked for requests whose outcome is unknown. SCOPE is key, team, model or provider.\n\n" +
 			"Without --admin, the list is read from the journal in the state folder, whether or not the gateway is running. It then\n" +
 			"counts amounts held by requests in flight as spent, and lacks what other gateways have spent of a shared budget. With\n" +
 			"--admin, the list is from a running gateway, which has both.",
@@ -48,7 +49,7 @@ func newBudgetCommand(o *options) *cobra.Command {
 	stateFlag(c, &dir)
 	c.Flags().StringVar(&base, "admin", "", "admin `address` of a running gateway, http://host:port")
 	formatFlag(c, &format, proxy.BudgetFormats())
-	c.AddCommand(newBudgetRaiseCommand(o), newBudgetResetCommand(o), newBudgetHistoryCommand(o))
+	c.AddCommand(newBudgetRaiseCommand(o), newBudgetResetCommand(o), newBudgetReleaseCommand(o), newBudgetHistoryCommand(o))
 	return c
 }
 
@@ -134,7 +135,7 @@ func newBudgetRaiseCommand(o *options) *cobra.Command {
 			if usd == "" {
 				return newUsageError(c, "by how much? set --usd")
 			}
-			return o.changeBudget(c, dir, timeout, args, per, usd, reason)
+			return o.changeBudget(c, dir, timeout, args, per, usd, reason, false)
 		},
 	}
 	c.Flags().StringVar(&usd, "usd", "", "`amount` in US dollars")
@@ -154,9 +155,35 @@ func newBudgetResetCommand(o *options) *cobra.Command {
 		Example: "  sluice budget reset key team-a --per day --reason 'a loop in their agent is fixed'",
 		Args:    budgetArguments,
 		RunE: func(c *cobra.Command, args []string) error {
-			return o.changeBudget(c, dir, timeout, args, per, "", reason)
+			return o.changeBudget(c, dir, timeout, args, per, "", reason, false)
 		},
 	}
+	stateFlag(c, &dir)
+	changeFlags(c, &per, &reason, &timeout)
+	return c
+}
+
+func newBudgetReleaseCommand(o *options) *cobra.Command {
+	var dir, per, reason string
+	var timeout time.Duration
+	var uncertain bool
+	c := &cobra.Command{
+		Use:   "release SCOPE NAME",
+		Short: "Give back what a budget has booked for unknown outcomes",
+		Long: "Give back what the budget of a key, team, model or provider has booked in its current window for requests that were sent\n" +
+			"and whose outcome is unknown, for example because the provider did not answer: the uncertain_usd of `sluice budget`. Use\n" +
+			"it if the provider has not billed them. Of a budget that several gateways share, it gives back what the gateway of this\n" +
+			"state folder has booked. A second call gives back only what was booked since. The ledger keeps the amounts.\n\n" + budgetChangeHelp,
+		Example: "  sluice budget release --uncertain key team-a --per day --reason 'outage of the provider, which bills nothing'",
+		Args:    budgetArguments,
+		RunE: func(c *cobra.Command, args []string) error {
+			if !uncertain {
+				return newUsageError(c, "release what? set --uncertain")
+			}
+			return o.changeBudget(c, dir, timeout, args, per, "", reason, true)
+		},
+	}
+	c.Flags().BoolVar(&uncertain, "uncertain", false, "release the amounts booked for unknown outcomes; required")
 	stateFlag(c, &dir)
 	changeFlags(c, &per, &reason, &timeout)
 	return c
@@ -182,7 +209,7 @@ func budgetArguments(c *cobra.Command, args []string) error {
 }
 
 // changeBudget requests a change of a budget, and prints its result.
-func (o *options) changeBudget(c *cobra.Command, dir string, timeout time.Duration, args []string, per, usd, reason string) error {
+func (o *options) changeBudget(c *cobra.Command, dir string, timeout time.Duration, args []string, per, usd, reason string, release bool) error {
 	if per == "" {
 		return newUsageError(c, "which of its budgets? set --per to minute, hour, day, week, month or total")
 	}
@@ -197,6 +224,7 @@ func (o *options) changeBudget(c *cobra.Command, dir string, timeout time.Durati
 	if err != nil {
 		return newUsageError(c, "%w", err)
 	}
+	change.Release = release
 	ctx, cancel := context.WithTimeout(c.Context(), timeout)
 	defer cancel()
 	text, err := proxy.RequestBudgetChange(ctx, dir, change, end)

@@ -3,6 +3,7 @@ package main
 import (
 	"encoding/json"
 	"fmt"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -99,5 +100,78 @@ func TestBudgetCommand(t *testing.T) {
 	}
 	if entries, err := os.ReadDir(filepath.Join(dir, "state", "budget-changes")); err != nil || len(entries) != 1 || !strings.HasSuffix(entries[0].Name(), ".receipt") {
 		t.Errorf("%v %v: want only the receipt of the reset, for which no command waited", entries, err)
+	}
+}
+
+// TestBudgetRelease gives back what a budget has booked for a request that timed out, and for one in flight when the
+// gateway was killed.
+func TestBudgetRelease(t *testing.T) {
+	sluice := buildSluice(t, true)
+	arrived, hang := make(chan struct{}, 2), make(chan struct{})
+	upstream := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		_, _ = io.Copy(io.Discard, r.Body)
+		arrived <- struct{}{}
+		<-hang
+	}))
+	defer upstream.Close()
+	defer close(hang)
+	dir := t.TempDir()
+	config := func(timeout string) {
+		text := strings.Replace(fmt.Sprintf(journalConfig, filepath.Join(dir, "state"), upstream.URL), `usd = 1000, per = "month"`, `usd = 0.05, per = "total"`, 1)
+		write(t, filepath.Join(dir, "gateway.toml"), []byte(strings.Replace(text, "auth          =", "timeout       = { first_byte = \""+timeout+"\" }\nauth          =", 1)))
+	}
+	client := newClient(t)
+	request := func(base string) (int, string, error) {
+		return complete(t, client, base, "sk-journal-0123456789", `{"model":"m","max_tokens":1000,"messages":[{"role":"user","content":"x"}]}`)
+	}
+	command := func(args ...string) string {
+		t.Helper()
+		r := run(t, sluice, dir, nil, args)
+		if r.exit != 0 || r.stderr != "" {
+			t.Fatalf("sluice %v: %+v", args, r)
+		}
+		return r.stdout
+	}
+	const each = "0.010081002" // 1000 tokens of the response, and 81 of the prompt
+
+	config("50ms")
+	p := start(t, dir, nil, "serve", "--quiet")
+	base, _ := p.addresses()
+	if status, body, err := request(base); status != 504 {
+		t.Fatalf("%d %s %v", status, body, err)
+	}
+	<-arrived
+	p.signal(syscall.SIGTERM)
+	p.wait()
+	config("1m")
+	p = start(t, dir, nil, "serve", "--quiet")
+	base, _ = p.addresses()
+	go func() { _, _, _ = request(base) }()
+	<-arrived
+	p.signal(syscall.SIGKILL)
+	p.wait()
+
+	p = start(t, dir, nil, "serve", "--quiet")
+	_, admin := p.addresses()
+	if got := command("budget", "--admin", admin, "--format", "csv"); !strings.Contains(got, "key,a,total,,,0.05,0,0.020162004,0.020162004,0,0.029837996\n") {
+		t.Errorf("twice %s: got %s", each, got)
+	}
+	release := []string{"budget", "release", "--uncertain", "key", "a", "--per", "total", "--reason", "not billed"}
+	if got := command(release...); got != "budget per total of key a has 0.020162004 USD back that were booked for unknown outcomes: 0.05 of 0.070162004 USD are left\n" {
+		t.Errorf("release: %q", got)
+	}
+	if got := command(release...); got != "nothing to release: the budget per total of key a has booked nothing for unknown outcomes\n" {
+		t.Errorf("second release: %q", got)
+	}
+	if got := command("usage", "--by", "", "--format", "csv"); !strings.HasSuffix(got, ",0.020162004,0.020162004\n") {
+		t.Errorf("ledger: %s", got)
+	}
+	p.signal(syscall.SIGKILL)
+	p.wait()
+	if got := command("budget", "--format", "csv"); !strings.Contains(got, ",0.070162004,0.020162004,0.020162004,0,0,0.05\n") {
+		t.Errorf("from the journal: %s", got)
+	}
+	if r := run(t, sluice, dir, nil, []string{"budget", "release", "key", "a", "--per", "total", "--reason", "x"}); r.exit != 2 || !strings.Contains(r.stderr, "set --uncertain") {
+		t.Errorf("without --uncertain: %+v", r)
 	}
 }

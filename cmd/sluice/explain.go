@@ -36,7 +36,7 @@ func newExplainCommand(o *options) *cobra.Command {
 			"targets have no history, and canaries are at their first step. With --admin, a running gateway answers from its\n" +
 			"current state. The body is never printed.",
 		Example: "  sluice explain --model auto --key team-a\n  sluice explain --model auto --key team-a --body request.json --header 'x-session-id: 42'\n" +
-			"  sluice explain --model auto --key team-a --admin http://127.0.0.1:8081 --format json",
+			"  sluice explain --model auto --key team-a --api gemini --stream\n  sluice explain --model auto --key team-a --admin http://127.0.0.1:8081 --format json",
 		Args: noArguments,
 		RunE: func(c *cobra.Command, _ []string) error {
 			if format != "table" && format != "json" {
@@ -76,6 +76,7 @@ func newExplainCommand(o *options) *cobra.Command {
 	f.StringVar(&request.Key, "key", "", "`name` of the client's key in the configuration")
 	f.StringVar(&request.API, "api", "chat", "`API` that the client uses: "+strings.Join(config.APINames(), ", "))
 	f.StringVar(&body, "body", "", "`file` with the client's request as JSON, \"-\" for standard input; a short prompt by default")
+	f.BoolVar(&request.Stream, "stream", false, "the client asks for a stream; a body says so itself, except in the Gemini API")
 	f.StringArrayVar(&headers, "header", nil, "`header` of the client's request, \"name: value\"; can be repeated")
 	f.StringVar(&request.Random, "random", "", "random `number` of a request, from its header x-gateway-route, to repeat its random choices")
 	f.StringVar(&base, "admin", "", "admin `address` of a running gateway, http://host:port")

@@ -58,6 +58,8 @@ type usageRows struct {
 		Requests int64       `json:"requests"`
 		Booked   int64       `json:"booked"`
 		Cost     json.Number `json:"cost_usd"`
+
+		Uncertain float64 `json:"uncertain_usd"`
 	} `json:"total"`
 }
 
@@ -127,6 +129,9 @@ func TestLedgerSurvivesKill(t *testing.T) {
 		dollars, err := u.Total.Cost.Float64()
 		if err != nil {
 			t.Fatal(err)
+		}
+		if (u.Total.Uncertain > 0) != (u.Total.Booked > 0) || u.Total.Uncertain > dollars {
+			t.Errorf("%d requests are booked, and %v of %v dollars are uncertain", u.Total.Booked, u.Total.Uncertain, dollars)
 		}
 		return u.Total.Requests, u.Total.Booked, int64(dollars*1e9 + 0.5)
 	}

@@ -21,7 +21,8 @@ func newUsageCommand(o *options) *cobra.Command {
 			"read from the journal in the state folder, whether or not the gateway is running. Nothing is changed.\n\n" +
 			"A request counts on the day on which it ended, in the time zone set in [store]. Of the counted requests, errors failed,\n" +
 			"incomplete ones were cut off or their clients disconnected, estimated ones have token counts that the gateway estimated,\n" +
-			"and booked ones were in flight when the gateway was killed: they count with the most they could have cost.",
+			"and booked ones were sent to a provider without a known outcome, or were in flight when the gateway was killed: they\n" +
+			"count with what they held. uncertain_usd is the part of cost_usd that is booked in this way.",
 		Example: "  sluice usage --since 2026-11-01 --until 2026-11-30 --by team,model\n" +
 			"  sluice usage --by day,key --format csv >usage.csv",
 		Args: noArguments,

@@ -17,7 +17,7 @@ import (
 // load reads the configuration. A non-empty listen overrides its listen address.
 func (o *options) load(listen string) (*config.Config, error) {
 	cfg, err := config.Load(o.config, config.Options{
-		Env: os.LookupEnv, Bundled: plugins.Names(), Listen: listen, Opening: o.opening, Values: o.values, Dev: o.dev,
+		Env: os.LookupEnv, Bundled: plugins.Names(), Listen: listen, Opening: o.opening, Values: o.values, Dev: o.dev, PluginsOnly: o.pluginsOnly,
 		OptionsSchema: func(p *config.Plugin) []byte { return proxy.OptionsSchema(plugins.FS(), p) },
 	})
 	var invalid config.Errors
@@ -52,5 +52,6 @@ func (o *options) build(cfg *config.Config, out io.Writer) (*proxy.Server, error
 	log := slog.New(slog.NewTextHandler(out, &slog.HandlerOptions{Level: slog.LevelWarn}))
 	options := o.proxyOptions(cfg, out, log)
 	options.Offline = true
+	options.StateDir, _ = proxy.FindStateDir(cfg.Store.Journal, os.LookupEnv) // as for serve
 	return proxy.New(context.Background(), options)
 }

@@ -34,6 +34,7 @@ type options struct {
 	opening       func(name string) // called with the name of each included file before it is read; may be nil
 	dev           bool              // serve --dev
 	values        bool              // fill in Config.Values
+	pluginsOnly   bool              // read only what concerns plugins
 }
 
 // newCommand builds the command tree.
@@ -41,8 +42,9 @@ func newCommand() *cobra.Command {
 	root := group(&cobra.Command{
 		Use:   "sluice",
 		Short: "An edge gateway for LLM APIs",
-		Long: "Sluice serves the OpenAI chat completions API and translates it to the APIs of providers, with plugins that\n" +
-			"run as sandboxed WebAssembly. It is configured by one file, gateway.toml.\n\n" +
+		Long: "Sluice serves OpenAI's chat completions and Responses, Anthropic's Messages and Google's generateContent, and\n" +
+			"translates each of them to the APIs of providers, with plugins that run as sandboxed WebAssembly. It is configured\n" +
+			"by one file, gateway.toml.\n\n" +
 			"Exit codes: 0 success; 1 failure; 2 usage error; 3 invalid configuration or plugin.",
 		Example:       "  sluice serve\n  sluice check --config /etc/sluice/gateway.toml\n  sluice keys new team-a",
 		Version:       versionText(),
@@ -57,7 +59,7 @@ func newCommand() *cobra.Command {
 	flags := root.PersistentFlags()
 	flags.StringVarP(&o.config, "config", "c", getenv("SLUICE_CONFIG", "gateway.toml"), "configuration `file`, or $SLUICE_CONFIG")
 	flags.StringVar(&o.cache, "cache", getenv("SLUICE_CACHE", defaultCache()), "`directory` for compiled plugins, or $SLUICE_CACHE; \"\" for no cache")
-	root.AddCommand(newServeCommand(o), newCheckCommand(o), newExplainCommand(o), newHealthcheckCommand(o), newReloadCommand(o), newUsageCommand(o), newBudgetCommand(o), newModelsCommand(o), newKeysCommand(), newPluginCommand(o), newVersionCommand())
+	root.AddCommand(newServeCommand(o), newCheckCommand(o), newExplainCommand(o), newHealthcheckCommand(o), newReloadCommand(o), newUsageCommand(o), newBudgetCommand(o), newModelsCommand(o), newPricesCommand(o), newKeysCommand(), newPluginCommand(o), newVersionCommand())
 	root.InitDefaultCompletionCmd()
 	for _, c := range root.Commands() {
 		if c.Name() == "completion" {

@@ -5,8 +5,10 @@ import (
 	"log/slog"
 	"net"
 	"os"
+	"runtime"
 	"strconv"
 	"strings"
+	"syscall"
 )
 
 // serviceManager notifies the process that started this one, such as systemd for a unit with Type=notify, of the
@@ -53,11 +55,19 @@ func (m *serviceManager) close() {
 	}
 }
 
+// With deferAccept, a socket option, Linux lets a listener accept a connection only when its first bytes have arrived, or
+// after some seconds: TCP_DEFER_ACCEPT, which package syscall lacks on other systems.
+const (
+	deferAccept        = 9
+	deferAcceptSeconds = 30
+)
+
 // firstInherited is the first descriptor that a service manager passes on; see sd_listen_fds(3).
 const firstInherited = 3
 
 // inheritedListener returns the socket that the service manager listens on for this process (socket activation), or nil
-// if there is none. While the gateway restarts, connections wait in the socket's queue instead of being refused.
+// if there is none. While the gateway restarts, connections wait in the socket's queue instead of being refused. So do
+// connections without a request, which a process that ends would have to close.
 func inheritedListener() (net.Listener, error) {
 	pid, count := os.Getenv("LISTEN_PID"), os.Getenv("LISTEN_FDS")
 	for _, name := range []string{"LISTEN_PID", "LISTEN_FDS", "LISTEN_FDNAMES"} {
@@ -78,6 +88,10 @@ func inheritedListener() (net.Listener, error) {
 	if _, ok := ln.(*net.TCPListener); !ok {
 		ln.Close()
 		return nil, fmt.Errorf("socket of the service manager: %s is not a TCP address", ln.Addr())
+	}
+	if runtime.GOOS == "linux" {
+		// Without the option, a connection on which the client has sent nothing yet may be lost in a restart.
+		_ = syscall.SetsockoptInt(firstInherited, syscall.IPPROTO_TCP, deferAccept, deferAcceptSeconds)
 	}
 	return ln, nil
 }

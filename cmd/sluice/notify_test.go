@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"strconv"
 	"strings"
 	"sync"
@@ -76,20 +77,27 @@ func startActivated(t *testing.T, socket *os.File, sockets int, args ...string) 
 	return launch(t, cmd, t.TempDir(), nil)
 }
 
-// TestSocketActivation restarts a gateway whose socket belongs to the service manager while clients keep opening
-// connections. No connection is refused and no request fails.
-func TestSocketActivation(t *testing.T) {
-	t.Parallel()
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
+// managedSocket listens at an address, as a service manager does for a gateway, until the end of the test.
+func managedSocket(t *testing.T, address string) (net.Listener, *os.File) {
+	t.Helper()
+	ln, err := net.Listen("tcp", address)
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer ln.Close()
+	t.Cleanup(func() { ln.Close() })
 	socket, err := ln.(*net.TCPListener).File()
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer socket.Close()
+	t.Cleanup(func() { socket.Close() })
+	return ln, socket
+}
+
+// TestSocketActivation restarts a gateway whose socket belongs to the service manager while clients keep opening
+// connections. No connection is refused and no request fails.
+func TestSocketActivation(t *testing.T) {
+	t.Parallel()
+	ln, socket := managedSocket(t, "127.0.0.1:0")
 	// The socket overrides the address in the configuration, on which listening would fail.
 	config := writeConfig(t, strings.Replace(demoConfig("", testKey), `listen = "127.0.0.1:0"`, `listen = "127.0.0.1:1"`, 1))
 	base := "http://" + ln.Addr().String()
@@ -137,6 +145,41 @@ func TestSocketActivation(t *testing.T) {
 	p.wait()
 }
 
+// TestSocketActivationKeepsSilentConnections restarts a gateway whose socket belongs to the service manager. A connection
+// that was opened before, and has sent nothing, is served by the new process.
+func TestSocketActivationKeepsSilentConnections(t *testing.T) {
+	t.Parallel()
+	if runtime.GOOS != "linux" {
+		t.Skip("only Linux keeps silent connections in the queue")
+	}
+	ln, socket := managedSocket(t, "127.0.0.1:0")
+	config := writeConfig(t, demoConfig("", testKey))
+	p := startActivated(t, socket, 1, "serve", "--config", config)
+	base := p.ready()
+	silent, err := net.Dial("tcp", ln.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer silent.Close()
+	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
+	if status, body, err := complete(t, client, base, testKey, hello); status != 200 { // the gateway has seen all earlier connections
+		t.Fatalf("%d %v %s", status, err, body)
+	}
+	p.signal(syscall.SIGTERM)
+	if exit := p.wait(); exit != 0 {
+		t.Errorf("exit %d", exit)
+	}
+	p = startActivated(t, socket, 1, "serve", "--config", config)
+	p.ready()
+	if err := silent.SetDeadline(time.Now().Add(waitTimeout)); err != nil {
+		t.Fatal(err)
+	}
+	client.Transport = &http.Transport{DialContext: func(context.Context, string, string) (net.Conn, error) { return silent, nil }}
+	if status, body, err := complete(t, client, base, testKey, hello); status != 200 {
+		t.Errorf("%d %v %s", status, err, body)
+	}
+}
+
 func TestSocketActivationErrors(t *testing.T) {
 	t.Parallel()
 	config := writeConfig(t, demoConfig("", testKey))
@@ -162,16 +205,7 @@ func TestSocketActivationErrors(t *testing.T) {
 // reach, even though the configured address is a loopback address.
 func TestActivatedAddressIsChecked(t *testing.T) {
 	t.Parallel()
-	ln, err := net.Listen("tcp", "0.0.0.0:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer ln.Close()
-	socket, err := ln.(*net.TCPListener).File()
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer socket.Close()
+	_, socket := managedSocket(t, "0.0.0.0:0")
 	_, rest, _ := strings.Cut(demoConfig("", testKey), "[providers.demo]")
 	config := writeConfig(t, "[providers.demo]"+rest)
 	p := startActivated(t, socket, 1, "serve", "--config", config)

@@ -64,10 +64,12 @@ func newCompileCommand(o *options) *cobra.Command {
 		Long: "Compile the plugins that are built into this binary or added by the configuration, and store the machine code in the\n" +
 			"cache directory, so that the gateway starts without compiling. It is meant for container images: the code runs on\n" +
 			"machines with the same operating system and architecture. On a machine whose processor lacks a feature that this one\n" +
-			"has, the gateway compiles again at startup, and the log says why.",
+			"has, the gateway compiles again at startup, and the log says why.\n\n" +
+			"Only [plugins] and server.cache_dir are read from the configuration, so no secret is needed.",
 		Example: "  sluice plugin compile --cache /var/cache/sluice",
 		Args:    noArguments,
 		RunE: func(c *cobra.Command, _ []string) error {
+			o.pluginsOnly = true
 			cfg, err := o.load("")
 			if err != nil {
 				return err

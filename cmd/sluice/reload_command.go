@@ -28,8 +28,8 @@ func newReloadCommand(o *options) *cobra.Command {
 		Short: "Reload the configuration of a running gateway",
 		Long: "Send SIGHUP to a running gateway and wait until it has reloaded its configuration. If the reload fails, the gateway\n" +
 			"keeps the previous configuration, the errors are printed, and the exit code is 1. The outcome is read from the address\n" +
-			"in [admin].",
-		Example: "  sluice reload --pid $(pidof sluice)\n  ExecReload=/usr/local/bin/sluice reload --config /etc/sluice/gateway.toml",
+			"in [admin]. In a systemd unit, as ExecReload, the command needs no --pid.",
+		Example: "  sluice reload --pid $(pidof sluice)\n  sluice reload --pid $(pidof sluice) --config /etc/sluice/gateway.toml",
 		Args:    noArguments,
 		RunE: func(c *cobra.Command, _ []string) error {
 			if pid <= 0 {

@@ -58,10 +58,15 @@ func (p *anthropic) Event(a *provider.Answer, e *provider.Event) error {
 	case "message_delta":
 		if len(ev.stopReason) > 0 {
 			emitFinish(a, ev.stopReason)
+			s := loadState(a)
+			s.stopped = true
+			s.save(a)
 		}
 		emitUsage(a, ev.usage)
 	case "message_stop":
-		a.Done()
+		if loadState(a).stopped { // else the message is not complete
+			a.Done()
+		}
 	case "error":
 		return failure(ev.failure, 0)
 	case "ping":

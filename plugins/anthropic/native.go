@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/sluice-gateway/sluice/plugins/internal/translate"
+	"github.com/sluice-gateway/sluice/sdk"
 	"github.com/sluice-gateway/sluice/sdk/abi"
 	"github.com/sluice-gateway/sluice/sdk/json"
 	"github.com/sluice-gateway/sluice/sdk/provider"
@@ -13,10 +14,40 @@ import (
 // Forms declares that requests of Messages clients need no translation.
 func (p *anthropic) Forms() abi.Forms { return abi.FormMessages }
 
+// threadsBeta is the beta with which a client may create threads and continue them.
+const threadsBeta = "message-threads-2026-08-12"
+
+// checkThread removes the thread from a request for a provider that would ignore or reject it. It fails if the request
+// continues a thread, because the provider would lack the beginning of the conversation.
+func checkThread(r *provider.Request, o *options) error {
+	if o.holdsThreads() {
+		return nil
+	}
+	thread := r.Get("/thread")
+	if thread.Kind() != json.Object {
+		return nil
+	}
+	if !thread.Get("type").Is("create") {
+		return &sdk.Failure{Kind: abi.FailModelNotFound, Code: "thread_not_found", Message: "thread_not_found: the provider of this model holds no threads; send the whole conversation."}
+	}
+	r.Delete("/thread")
+	r.Warn(abi.WarnDropped, "thread")
+	return nil
+}
+
+// holdsThreads reports whether the provider holds threads and accepts their beta.
+func (o *options) holdsThreads() bool {
+	beta := []byte(threadsBeta)
+	return o.threads && o.cloud == noCloud && (o.acceptsBeta(beta) || hasBeta([]byte(o.beta), beta))
+}
+
 // passMessages sends the request of a Messages client. Only the model is edited, because prompt caches and signed
 // thinking depend on the exact bytes. Options about a model's abilities do not apply; they are for requests that this
 // plugin writes.
-func (p *anthropic) passMessages(r *provider.Request, o *options) {
+func (p *anthropic) passMessages(r *provider.Request, o *options) error {
+	if err := checkThread(r, o); err != nil {
+		return err
+	}
 	if o.cloud == noCloud {
 		r.SetText("/model", r.Target)
 	} else {
@@ -39,6 +70,7 @@ func (p *anthropic) passMessages(r *provider.Request, o *options) {
 		framing = o.cloud.framing()
 	}
 	r.Expect(framing, abi.DialectMessages, nil)
+	return nil
 }
 
 // appendList appends the values of an anthropic-beta header as a JSON array, which is a member of the body on Bedrock.

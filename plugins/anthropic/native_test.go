@@ -133,6 +133,53 @@ func TestBetasOfConvertedRequests(t *testing.T) {
 	}
 }
 
+// TestThreads checks which providers receive a request's thread. Others would reject it, or ignore it and respond to the
+// last messages of a conversation as if they were all.
+func TestThreads(t *testing.T) {
+	const (
+		vertex = `"api":"vertex","project":"p","location":"eu"`
+		create = `{"type":"create"}`
+		resume = `{"type":"continue","previous_message_id":"msg_1"}`
+	)
+	for name, test := range map[string]struct {
+		settings, thread string
+		want             string // what becomes of the thread: sent, dropped or refused
+	}{
+		"created":                    {`{"threads":true}`, create, "sent"},
+		"continued":                  {`{"threads":true}`, resume, "sent"},
+		"continued with the beta":    {`{"threads":true,"betas":["message-threads-*"]}`, resume, "sent"},
+		"continued, operator's beta": {`{"threads":true,"betas":[],"beta":"a, message-threads-2026-08-12"}`, resume, "sent"},
+		"created without the beta":   {`{"threads":true,"betas":["a"]}`, create, "dropped"},
+		"continued without the beta": {`{"threads":true,"betas":["a"]}`, resume, "refused"},
+		"created elsewhere":          {`{}`, create, "dropped"},
+		"continued elsewhere":        {`{}`, resume, "refused"},
+		"null elsewhere":             {`{}`, `null`, "sent"},
+		"created on Vertex AI":       {`{"threads":true,` + vertex + `}`, create, "dropped"},
+		"continued on Vertex AI":     {`{` + vertex + `,"betas":["*"]}`, resume, "refused"},
+		"created on Bedrock":         {`{"api":"bedrock"}`, create, "dropped"},
+		"continued on Bedrock":       {`{"threads":true,"api":"bedrock"}`, resume, "refused"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := suite
+			s.Use.Paths = append([]string{"/model/*/invoke"}, s.Use.Paths...)
+			s.EachForm(t, test.settings, func(t *testing.T, b *plugintest.Binding) {
+				v := plugintest.Vector{Form: "messages", Target: "m", Status: 200, Request: []byte(`{"model":"m","max_tokens":1,"messages":[{"role":"user","content":"Hi"}],"thread":` + test.thread + `}`)}
+				r := v.Run(b, false)
+				if test.want == "refused" {
+					if r.Request != "" || !strings.HasPrefix(r.Response, "404") || !strings.Contains(r.Response, "thread_not_found") {
+						t.Errorf("request %q, response %s", r.Request, r.Response)
+					}
+					return
+				}
+				_, body := sentRequest(t, r)
+				if sent, warned := bytes.Contains(body, []byte(`"thread":`+test.thread)), r.Warnings == "dropped thread\n"; sent == (test.want == "dropped") || warned == sent {
+					t.Errorf("sent %s, warnings %q", body, r.Warnings)
+				}
+			})
+		})
+	}
+}
+
 func TestDeclaresMessages(t *testing.T) {
 	suite.EachForm(t, "", func(t *testing.T, b *plugintest.Binding) {
 		if b.Forms() != abi.FormMessages {

@@ -22,6 +22,8 @@ type options struct {
 	noList bool   // "list" = false: the upstream has no model list
 	format string // "reasoning_format": reasoning in any other format is not sent to the upstream
 
+	threads bool // "threads": the upstream holds message threads
+
 	cloud             cloud  // "api": the host of the API
 	project, location string // of Vertex AI, where they are required
 
@@ -106,6 +108,8 @@ func (o *options) read(v json.Value) error {
 			var list bool
 			list, ok = r.Bool()
 			o.noList = !list
+		case "threads":
+			o.threads, ok = r.Bool()
 		case "api":
 			o.cloud, ok = findCloud(r.Text())
 		case "project":

@@ -36,6 +36,7 @@ type translation struct {
 	effort, user, safetyID                            []byte
 	serial                                            bool               // parallel_tool_calls is false
 	passed                                            []translate.Member // members that the provider has as well, sent unchanged
+	names                                             translate.ToolNames
 
 	// Decided when all members have been read.
 	limit      int64 // max_tokens
@@ -67,8 +68,7 @@ func (p *anthropic) Request(r *provider.Request) error {
 		return err
 	}
 	if r.Form == abi.FormMessages {
-		p.passMessages(r, o)
-		return nil
+		return p.passMessages(r, o)
 	}
 	t := &p.t
 	t.reset(r, o, &p.work)
@@ -113,6 +113,7 @@ func (t *translation) reset(r *provider.Request, o *options, m *workspace) {
 	*t = translation{
 		r: r, w: r.JSON(), o: o, m: m, role: noRole, scratch: t.scratch[:0],
 		system: t.system[:0], called: t.called[:0], thoughts: t.thoughts[:0], passed: t.passed[:0],
+		names: translate.ToolNames{Request: r, Rule: nameRule},
 	}
 }
 

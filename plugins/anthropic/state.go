@@ -9,6 +9,7 @@ import (
 type state struct {
 	emulate bool   // the forced tool's input is the response's text
 	whole   bool   // the forced tool's input was complete in the start of its block
+	stopped bool   // the stop reason has been read
 	block   int32  // key of the block that the fields below describe
 	from    int64  // length of the text, in code points, at the start of that block
 	cited   []byte // citations of the block, as comma-separated elements of an array
@@ -31,6 +32,7 @@ func loadState(a *provider.Answer) state {
 	return state{
 		emulate: p[0]&1 != 0,
 		whole:   p[0]&2 != 0,
+		stopped: p[0]&4 != 0,
 		block:   int32(load(p[1:5])),
 		from:    int64(load(p[5:13])),
 		cited:   p[stateHead:],
@@ -45,6 +47,9 @@ func (s *state) save(a *provider.Answer) {
 	}
 	if s.whole {
 		flags |= 2
+	}
+	if s.stopped {
+		flags |= 4
 	}
 	p = store(append(p, flags), uint64(uint32(s.block)), 4)
 	p = store(p, uint64(s.from), 8)

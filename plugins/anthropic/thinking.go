@@ -64,15 +64,22 @@ func (t *translation) planThinking() (p thinkingPlan, err error) {
 	if err != nil {
 		return p, err
 	}
-	if p.on && !t.o.adaptive && t.results && t.bare {
-		// The response with these tool calls came without reasoning, or the client dropped it. A model with a budget
-		// then accepts the results only without thinking.
+	if p.on && (t.givesWay() || !t.o.adaptive && t.results && t.bare) {
+		// In the second case, the response with these tool calls came without reasoning, or the client dropped it. A
+		// model with a budget then accepts the results only without thinking.
 		t.r.Warn(abi.WarnDropped, member)
 		t.setLimit()
 		p = thinkingPlan{}
 	}
 	t.thinks = p.on || t.o.alwaysThinking
 	return p, nil
+}
+
+// givesWay reports whether the client leaves thinking to the model and forces a tool call, or a schema that takes one.
+// No model combines that with thinking.
+func (t *translation) givesWay() bool {
+	return t.thinking.Get("type").Is("adaptive") &&
+		(translate.ForcesTool(t.toolChoice) || t.responseFormat.Get("type").Is("json_schema") && !t.o.nativeSchema)
 }
 
 // planThinkingMember reads the member thinking.
@@ -88,12 +95,12 @@ func (t *translation) planThinkingMember() (p thinkingPlan, err error) {
 		}
 		return p, nil
 	case adaptive && !t.o.adaptive:
-		// The client wants adaptive thinking, which this model lacks. Derive a budget from the effort, if there is one.
-		if effort := findEffort(t.effort); effort >= 0 {
-			return t.planTokens(efforts[effort].tokens, "thinking"), nil
+		// The client wants adaptive thinking, which this model lacks. The effort determines the budget.
+		effort := findEffort(t.effort)
+		if effort < 0 {
+			effort = effortMedium
 		}
-		t.r.Warn(abi.WarnDropped, "thinking")
-		return p, nil
+		return t.planTokens(efforts[effort].tokens, "thinking"), nil
 	case tokens == 0 && t.o.adaptive:
 		if effort := findEffort(t.effort); adaptive && effort >= 0 {
 			p.effort = efforts[t.adaptiveEffort(effort)].native
@@ -198,7 +205,8 @@ func (t *translation) writeThinking(p *thinkingPlan) {
 	default:
 		w.String("adaptive")
 	}
-	if display := t.thinking.Get("display").Inside(); display != nil && p.on {
+	// Models with a budget show a summary by default, and not all clouds accept the member for them.
+	if display := t.thinking.Get("display").Inside(); display != nil && p.on && (p.budget == 0 || string(display) != "summarized") {
 		w.Name("display")
 		w.Inside(display)
 	}

@@ -7,6 +7,10 @@ import (
 	"github.com/sluice-gateway/sluice/sdk/json"
 )
 
+// nameRule is the rule for the names of tools: the API rejects others with "String should match pattern
+// '^[a-zA-Z0-9_-]{1,128}$'".
+var nameRule = translate.NameRule{Max: 128, Others: "-", Digit: true}
+
 // writeCalls writes the tool calls of an earlier assistant message with indexes from from up to to, or to the end if to
 // is -1. The message's cache breakpoint goes to the call with the index marked.
 func (t *translation) writeCalls(m *message, from, to, marked int) error {
@@ -57,7 +61,7 @@ func (t *translation) writeCall(r *json.Reader, m *message, n int, cache json.Va
 	w.Literal(`{"type":"tool_use","id":"`)
 	t.writeToolID(call.Text(callID))
 	w.Verbatim(`","name":"`)
-	w.Part(name)
+	w.Part(t.names.Fit(name))
 	w.Verbatim(`","input":`)
 	if call.Escaped(callArguments) {
 		t.scratch = json.AppendText(t.scratch[:0], arguments)
@@ -115,7 +119,7 @@ func (t *translation) writeTools() error {
 		for _, name := range t.called {
 			w.Object()
 			w.Name("name")
-			w.Inside(name)
+			w.Inside(t.names.Fit(name))
 			w.Name("input_schema")
 			w.Raw([]byte(translate.NoParameters))
 			w.EndObject()
@@ -147,7 +151,7 @@ func (t *translation) writeTool(r *json.Reader, n int) error {
 	}
 	w := t.w
 	w.Literal(`{"name":"`)
-	w.Part(m.Inside(toolName))
+	w.Part(t.names.Fit(m.Inside(toolName)))
 	if description := m.Inside(toolDescription); len(description) > 0 {
 		w.Verbatim(`","description":"`)
 		w.Part(description)
@@ -229,6 +233,7 @@ func (t *translation) writeToolChoice() error {
 		if name == nil {
 			return sdk.Refuse("tool_choice", "This provider does not support this tool_choice.")
 		}
+		name = t.names.Fit(name)
 	case t.serial:
 		kind = "auto"
 	}

@@ -19,7 +19,7 @@ func TestToolNames(t *testing.T) {
 	for _, name := range []string{
 		"plain", "with-dash_1", strings.Repeat("a", 64), strings.Repeat("a", 65), strings.Repeat("a", 66), "a.b", "a b", "a_b", "ä", "", "functions.f:0",
 	} {
-		got := appendName(nil, []byte(name))
+		got := nameRule.Append(nil, []byte(name), 0)
 		if !validName(got) {
 			t.Errorf("%q becomes %q", name, got)
 		}
@@ -30,7 +30,7 @@ func TestToolNames(t *testing.T) {
 			t.Errorf("%q and %q both become %q", before, name, got)
 		}
 		seen[string(got)] = name
-		if again := appendName(nil, []byte(name)); !bytes.Equal(got, again) {
+		if again := nameRule.Append(nil, []byte(name), 0); !bytes.Equal(got, again) {
 			t.Errorf("%q becomes %q, then %q", name, got, again)
 		}
 	}

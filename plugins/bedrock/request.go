@@ -32,8 +32,8 @@ type translation struct {
 	extended   bool     // additionalModelRequestFields is open
 	own        []string // names of the members that the plugin writes to it
 
-	caches  int      // number of cache points so far, including those reserved for the prompt
-	aliased [][]byte // names of tools whose alias was registered
+	caches  int // number of cache points so far, including those reserved for the prompt
+	names   translate.ToolNames
 	scratch []byte
 }
 
@@ -52,7 +52,7 @@ func (p *bedrock) Request(r *provider.Request) error {
 		return rerank(r)
 	}
 	t := &p.t
-	*t = translation{memory: &p.memory, r: r, w: r.JSON(), o: p.options, scratch: t.scratch[:0]}
+	*t = translation{memory: &p.memory, r: r, w: r.JSON(), o: p.options, scratch: t.scratch[:0], names: translate.ToolNames{Request: r, Rule: nameRule}}
 	if err := t.o.read(r.Options); err != nil {
 		return err
 	}

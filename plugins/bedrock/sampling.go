@@ -189,7 +189,8 @@ func (t *translation) writeThinking(plan *thinkingPlan) {
 	default:
 		w.String("adaptive")
 	}
-	if display := t.Thinking.Get("display").Inside(); display != nil && plan.on {
+	// Models with a budget show a summary by default, and not all clouds accept the member for them.
+	if display := t.Thinking.Get("display").Inside(); display != nil && plan.on && (plan.budget == 0 || string(display) != "summarized") {
 		w.Name("display")
 		w.Inside(display)
 	}

@@ -106,15 +106,22 @@ func (t *translation) planThinking() (p thinkingPlan, err error) {
 	if err != nil {
 		return p, err
 	}
-	if p.budget > 0 && t.results && t.bare {
-		// The response with these tool calls came without reasoning, or the client dropped it. A model with a budget
-		// then accepts the results only without thinking.
+	if p.on && t.givesWay() || p.budget > 0 && t.results && t.bare {
+		// In the second case, the response with these tool calls came without reasoning, or the client dropped it. A
+		// model with a budget then accepts the results only without thinking.
 		t.warnDropped(true, member)
 		t.setLimit()
 		p = thinkingPlan{}
 	}
 	t.thinks = p.on || t.o.family == claude && t.o.alwaysThinking
 	return p, nil
+}
+
+// givesWay reports whether the client leaves thinking to a Claude model and forces a tool call, or a schema that takes
+// one. No Claude model combines that with thinking.
+func (t *translation) givesWay() bool {
+	return t.o.family == claude && t.Thinking.Get("type").Is("adaptive") &&
+		(translate.ForcesTool(t.ToolChoice) || t.ResponseFormat.Get("type").Is("json_schema") && !t.o.nativeSchema())
 }
 
 // planLevel plans for a model with effort levels. hasThinking reports whether the client sent the member thinking.
@@ -158,12 +165,12 @@ func (t *translation) planThinkingMember() (p thinkingPlan, err error) {
 		t.warnDropped(!p.off, "thinking")
 		return p, nil
 	case adaptive && !t.o.adaptive:
-		// The client wants adaptive thinking, which this model lacks. Derive a budget from the effort, if there is one.
-		if effort := findEffort(t.Effort); effort >= 0 {
-			return t.planTokens(efforts[effort].tokens, "thinking"), nil
+		// The client wants adaptive thinking, which this model lacks. The effort determines the budget.
+		effort := findEffort(t.Effort)
+		if effort < 0 {
+			effort = effortMedium
 		}
-		t.r.Warn(abi.WarnDropped, "thinking")
-		return p, nil
+		return t.planTokens(efforts[effort].tokens, "thinking"), nil
 	case tokens == 0 && t.o.adaptive:
 		p.on = true
 		if effort := findEffort(t.Effort); adaptive && effort >= 0 {

@@ -47,7 +47,7 @@ func (t *translation) writeCall(r *json.Reader, m *message, n int, cache json.Va
 	w.Name("toolUseId")
 	t.writeID(c.Text(callID))
 	w.Name("name")
-	t.writeName(name)
+	w.Inside(t.names.Fit(name))
 	w.Name("input")
 	w.Raw(input)
 	w.EndObject()
@@ -182,7 +182,7 @@ func (t *translation) writeTool(d *tool, n int) error {
 	w.Name("toolSpec")
 	w.Object()
 	w.Name("name")
-	t.writeName(d.name)
+	w.Inside(t.names.Fit(d.name))
 	if len(d.description) > 0 {
 		w.Name("description")
 		w.Inside(d.description)
@@ -285,7 +285,7 @@ func (t *translation) writeToolChoice() error {
 	w.Object()
 	if name != nil {
 		w.Name("name")
-		t.writeName(name)
+		w.Inside(t.names.Fit(name))
 	}
 	w.EndObject()
 	w.EndObject()

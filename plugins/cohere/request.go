@@ -23,6 +23,7 @@ type translation struct {
 	passed []translate.Member // members that are sent unchanged
 
 	sampling sampling
+	names    translate.ToolNames
 
 	thoughts []thought
 	scratch  []byte
@@ -37,7 +38,7 @@ func (p *cohere) Request(r *provider.Request) error {
 		return rerank(r)
 	}
 	t := &p.t
-	*t = translation{r: r, w: r.JSON(), o: p.settings, passed: t.passed[:0], thoughts: t.thoughts[:0], scratch: t.scratch[:0]}
+	*t = translation{r: r, w: r.JSON(), o: p.settings, passed: t.passed[:0], thoughts: t.thoughts[:0], scratch: t.scratch[:0], names: translate.ToolNames{Request: r, Rule: nameRule}}
 	if err := t.o.read(r.Options); err != nil {
 		return err
 	}

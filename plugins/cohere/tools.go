@@ -9,6 +9,10 @@ import (
 	"github.com/sluice-gateway/sluice/sdk/json"
 )
 
+// nameRule is the rule for the names of tools: "a-z, A-Z, 0-9, _ and must not begin with a digit"
+// (https://docs.cohere.com/v1/reference/chat).
+var nameRule = translate.NameRule{Max: 64}
+
 // writeCall writes a tool call of an earlier assistant message. Both APIs have the arguments as a string, so they need
 // not be valid JSON.
 func (t *translation) writeCall(c *chat.Call, m *chat.Message) error {
@@ -27,7 +31,7 @@ func (t *translation) writeCall(c *chat.Call, m *chat.Message) error {
 	w.Field("id").Inside(c.ID.Inside())
 	w.Field("type").String("function")
 	w.Field("function").Object()
-	w.Field("name").Inside(c.Name)
+	w.Field("name").Inside(t.names.Fit(c.Name))
 	w.Field("arguments").Inside(arguments)
 	w.EndObject()
 	w.EndObject()
@@ -131,7 +135,7 @@ func (t *translation) writeTool(f *tool) {
 	w.Name("function")
 	w.Object()
 	w.Name("name")
-	w.Inside(f.name)
+	w.Inside(t.names.Fit(f.name))
 	if len(f.description) > 0 {
 		w.Name("description")
 		w.Inside(f.description)

@@ -34,6 +34,7 @@ type translation struct {
 
 	configured bool // generationConfig has been opened
 	scratch    json.Writer
+	names      translate.ToolNames
 }
 
 // Request builds the provider's request.
@@ -66,6 +67,7 @@ func (p *gemini) Request(r *provider.Request) error {
 
 func (t *translation) reset(r *provider.Request) {
 	*t = translation{r: r, w: r.JSON(), system: t.system[:0], calls: t.calls[:0], signatures: t.signatures.reset(), scratch: t.scratch}
+	t.names = translate.ToolNames{Request: r, Rule: nameRule}
 	if cap(t.scratch.Buf) > keepScratch {
 		t.scratch.Buf = nil
 	}

@@ -46,7 +46,8 @@ func (t *translation) writeCall(c *chat.Call, m *chat.Message) error {
 	if signature = t.signatures.callSignature(id, signature); len(signature) == 0 && c.Index == 0 && t.o.requireSignature == translate.Yes {
 		signature = []byte(skipSignature)
 	}
-	t.calls = append(t.calls, call{id: id, name: c.Name})
+	name := t.names.Fit(c.Name)
+	t.calls = append(t.calls, call{id: id, name: name})
 	w := t.w
 	t.openContent("model")
 	w.Object()
@@ -57,7 +58,7 @@ func (t *translation) writeCall(c *chat.Call, m *chat.Message) error {
 		w.Text(id)
 	}
 	w.Name("name")
-	w.Inside(c.Name)
+	w.Inside(name)
 	w.Name("args")
 	w.Raw(args)
 	w.EndObject()

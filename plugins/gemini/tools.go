@@ -6,6 +6,11 @@ import (
 	"github.com/sluice-gateway/sluice/sdk/json"
 )
 
+// nameRule is the rule for the names of functions. The length is what older models accept:
+// https://ai.google.dev/api/caching#FunctionDeclaration,
+// https://cloud.google.com/vertex-ai/generative-ai/docs/reference/rest/v1/FunctionDeclaration
+var nameRule = translate.NameRule{Max: 64, Others: "-.:"}
+
 // writeTools writes the tools.
 func (t *translation) writeTools() error {
 	w := t.w
@@ -67,7 +72,7 @@ func (t *translation) writeTool(r *json.Reader, n int) error {
 	w := t.w
 	w.Object()
 	w.Name("name")
-	w.Inside(name)
+	w.Inside(t.names.Fit(name))
 	if len(description) > 0 {
 		w.Name("description")
 		w.Inside(description)
@@ -155,7 +160,7 @@ func (t *translation) writeToolConfig() error {
 		w.Name("allowedFunctionNames")
 		w.Array()
 		if name != nil {
-			w.Inside(name)
+			w.Inside(t.names.Fit(name))
 		}
 		var r json.Reader
 		r.Reset(allowed)
@@ -164,7 +169,7 @@ func (t *translation) writeToolConfig() error {
 			if inside == nil {
 				return sdk.Refuse("tool_choice", "This provider supports only tools of type function.")
 			}
-			w.Inside(inside)
+			w.Inside(t.names.Fit(inside))
 		}
 		w.EndArray()
 	}

@@ -15,7 +15,10 @@
 //     leaves reasoning_effort as it is, set or not. If thinking is disabled, both are removed.
 //   - reasoning_content, reasoning_details and thinking_blocks of earlier turns are removed, and so is cache_control,
 //     because an upstream that does not know them rejects the request.
+//   - Names of tools other than 1 to 64 letters, digits, _ and - are replaced, and restored in the response.
 //   - is_error of a tool result is removed, and the result's text begins with "Error:" instead.
+//   - Of a request that the gateway has translated from another API, top_k is removed, and for the OpenAI models that
+//     reason also temperature, top_p and the penalties. Their clients set these for every model; OpenAI rejects them.
 //
 // A member that is removed or replaced although it had an effect is named in x-gateway-warning. Everything else is sent
 // unchanged.
@@ -61,8 +64,9 @@
 //	stream_usage       false for an upstream that rejects stream_options. Default: true.
 //	accept             a table of values that the upstream accepts beyond the OpenAI API, as arrays by member:
 //	                   tool_choice = ["any"], reasoning_effort = ["default"], max_tokens = [-1], types of content =
-//	                   ["video_url"], types of response_format = ["regex"]. If they are not listed, the first three are
-//	                   replaced as above, and requests with one of the last two are rejected.
+//	                   ["video_url"], types of response_format = ["regex"], names of members = ["top_k"], tool_names =
+//	                   ["any"]. If they are not listed, the first three are replaced as above, requests with one of the
+//	                   next two are rejected, top_k is removed and names of tools are replaced as above.
 //	response_format    "json_object" for an upstream without "json_schema": a request for the latter is rejected.
 //	cache_control      true to keep it. Default: false.
 //	rename             a table of members with the upstream's own names for them: { seed = "random_seed" }.

@@ -12,9 +12,10 @@ import (
 // and removes members that exist only in the gateway's own format. Of the messages, only the members that it has to
 // look at are copied into the plugin.
 type history struct {
-	ids  toolIDs
-	path []byte // buffer for memberPath
-	out  json.Writer
+	ids   toolIDs
+	names translate.ToolNames
+	path  []byte // buffer for memberPath
+	out   json.Writer
 }
 
 // The forms in which reasoning is one text.
@@ -27,7 +28,7 @@ func (h *history) edit(r *provider.Request, o *options) error {
 		message := r.Delete("/messages/*/cache_control")
 		part := r.Delete("/messages/*/content/*/cache_control")
 		tool := r.Delete("/tools/*/cache_control")
-		if message || part || tool {
+		if r.Delete("/cache_control") || message || part || tool {
 			r.Warn(abi.WarnDropped, "cache_control")
 		}
 	}
@@ -36,8 +37,15 @@ func (h *history) edit(r *provider.Request, o *options) error {
 	rewrite := reasoning && o.history&textForms != 0
 	renumber := r.Has(sdk.FlagToolHistory) && o.nineLetters
 	complete := r.Has(sdk.FlagToolHistory) && o.objectArguments
-	for i := 0; (rewrite || renumber || complete || failed) && r.Exists(h.memberPath(i, "")); i++ {
-		if rewrite && !h.rewriteReasoning(r, o, i) || renumber && !h.rewriteToolIDs(r, i) || complete && !h.replaceInvalidArguments(r, i) || failed && !h.markFailed(r, i) {
+	rename := false
+	if r.Has(sdk.FlagToolNames) {
+		h.names = o.toolNames(r)
+		if rename = h.names.Rule.Max > 0; rename && !h.renameTools(r) {
+			return sdk.Refuse("tools", "The request has too many tools for this provider.")
+		}
+	}
+	for i := 0; (rewrite || renumber || complete || failed || rename) && r.Exists(h.memberPath(i, "")); i++ {
+		if rewrite && !h.rewriteReasoning(r, o, i) || renumber && !h.rewriteToolIDs(r, i) || complete && !h.replaceInvalidArguments(r, i) || failed && !h.markFailed(r, i) || rename && !h.renameCalls(r, i) {
 			return sdk.Refuse("messages", "The conversation has too many messages for this provider.")
 		}
 	}
@@ -230,4 +238,57 @@ func (h *history) rewriteToolID(r *provider.Request, path string) bool {
 	}
 	alias := h.ids.alias(string(id))
 	return alias == string(id) || r.SetText(path, []byte(alias))
+}
+
+// nameRule is OpenAI's rule for the names of tools.
+var nameRule = translate.NameRule{Max: 64, Others: "-", Digit: true}
+
+// toolNames returns the aliases of a request's tools.
+func (o *options) toolNames(r *provider.Request) translate.ToolNames {
+	names := translate.ToolNames{Request: r}
+	if !o.accepts("tool_names", `"any"`) {
+		names.Rule = nameRule
+	}
+	return names
+}
+
+// renameTools replaces the names of tools that the upstream does not accept. Like the functions below, it returns false
+// if the request has too many edits.
+func (h *history) renameTools(r *provider.Request) bool {
+	return h.renameEach(r, "/tools") && h.renameEach(r, "/tool_choice/allowed_tools/tools") && h.renameTool(r, "/tool_choice")
+}
+
+// renameCalls renames the tools that message i calls or, with the role tool, names.
+func (h *history) renameCalls(r *provider.Request, i int) bool {
+	if r.Get(h.memberPath(i, "/role")).Is("tool") {
+		return h.rename(r, h.memberPath(i, "/name"))
+	}
+	return h.renameEach(r, h.memberPath(i, "/tool_calls"))
+}
+
+// renameEach renames the tools of a list.
+func (h *history) renameEach(r *provider.Request, list string) bool {
+	for k := 0; ; k++ {
+		tool := list + "/" + translate.Itoa(k)
+		if !r.Exists(tool) {
+			return true
+		}
+		if !h.renameTool(r, tool) {
+			return false
+		}
+	}
+}
+
+// renameTool renames a tool, a call, or a reference to a tool.
+func (h *history) renameTool(r *provider.Request, tool string) bool {
+	return h.rename(r, tool+"/function/name") && h.rename(r, tool+"/custom/name")
+}
+
+func (h *history) rename(r *provider.Request, path string) bool {
+	name := r.Get(path)
+	if name.Kind() != json.String {
+		return true
+	}
+	fit := h.names.Fit(name.Inside())
+	return string(fit) == string(name.Inside()) || r.SetText(path, fit)
 }

@@ -77,7 +77,7 @@ func isDefault(name string, v json.Value) bool {
 		return on == (name == "parallel_tool_calls") // parallel_tool_calls is on by default
 	case json.Number:
 		n, _ := v.Float()
-		return name == "n" && n == 1 || n == 0 && (name == "frequency_penalty" || name == "presence_penalty")
+		return n == 1 && (name == "n" || name == "temperature" || name == "top_p") || n == 0 && (name == "frequency_penalty" || name == "presence_penalty")
 	case json.String:
 		return v.Is("") || name == "tool_choice" && v.Is("auto")
 	case json.Array:
@@ -181,6 +181,30 @@ func setMembers(r *provider.Request, members json.Value) {
 	for o := in.Object(); o.Next(); {
 		path := pointer(in.Name())
 		r.Set(path, in.Raw())
+	}
+}
+
+// isForeign reports whether the upstream rejects a member of a request that the gateway has translated from another API.
+// Clients of those APIs set the member for every model. Chat completions clients know what their upstream accepts.
+func isForeign(r *provider.Request, o *options, name string) bool {
+	if r.ClientForm == abi.FormChat {
+		return false
+	}
+	switch name {
+	case "top_k":
+		return !o.accepts("members", `"top_k"`)
+	case "temperature", "top_p", "presence_penalty", "frequency_penalty":
+		return reasonsByDefault(r.Target)
+	}
+	return false
+}
+
+// dropForeign removes the foreign members.
+func dropForeign(r *provider.Request, o *options) {
+	for _, name := range [...]string{"top_k", "temperature", "top_p", "presence_penalty", "frequency_penalty"} {
+		if isForeign(r, o, name) && r.Delete("/"+name) && !isDefault(name, r.Get("/"+name)) {
+			r.Warn(abi.WarnDropped, name)
+		}
 	}
 }
 

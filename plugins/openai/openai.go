@@ -74,6 +74,7 @@ func (p *openai) Request(r *provider.Request) error {
 	editStream(r, o)
 	editMaxTokens(r, o)
 	editThinking(r, o)
+	dropForeign(r, o)
 	if r.Has(sdk.FlagTools) && r.Get("/tool_choice").Is("any") && !o.accepts("tool_choice", `"any"`) {
 		r.Set("/tool_choice", []byte(`"required"`))
 	}

@@ -76,7 +76,7 @@ var (
 	errHistory         = errors.New("options: invalid reasoning_history: want reasoning_content, reasoning_details, thinking_blocks, reasoning or thinking_part")
 	errToolIDs         = errors.New("options: invalid tool_ids: want any or nine_letters")
 	errFormat          = errors.New("options: invalid response_format: want json_schema or json_object")
-	errAccept          = errors.New("options: invalid accept: want a table of arrays named tool_choice, reasoning_effort, max_tokens, content or response_format")
+	errAccept          = errors.New("options: invalid accept: want a table of arrays named members, tool_choice, reasoning_effort, max_tokens, content or response_format")
 	errArguments       = errors.New("options: invalid arguments: want text or object")
 	errAPI             = errors.New("options: invalid api: want chat or responses")
 	errForms           = errors.New("options: invalid forms: want responses, completions, embeddings, moderations or rerank")
@@ -308,7 +308,7 @@ func readAccept(r *json.Reader) (json.Value, error) {
 	in.Reset(table)
 	for o := in.Object(); o.Next(); {
 		switch string(in.Name()) {
-		case "tool_choice", "reasoning_effort", "max_tokens", "content", "response_format":
+		case "members", "tool_choice", "reasoning_effort", "max_tokens", "content", "response_format", "tool_names":
 		default:
 			return nil, errAccept
 		}

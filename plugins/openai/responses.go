@@ -33,12 +33,13 @@ type translation struct {
 	reasoningHistory                             bool // encrypted reasoning of earlier turns is sent back
 	logprobs                                     bool
 	passed                                       []translate.Member // members that both APIs have
+	names                                        translate.ToolNames
 }
 
 // translateRequest writes a chat completions request as a Responses request.
 func (p *openai) translateRequest(r *provider.Request, o *options) error {
 	t := &p.translation
-	*t = translation{r: r, w: r.JSON(), o: o, customIDs: t.customIDs[:0], reasoningItems: t.reasoningItems[:0], passed: t.passed[:0]}
+	*t = translation{r: r, w: r.JSON(), o: o, customIDs: t.customIDs[:0], reasoningItems: t.reasoningItems[:0], passed: t.passed[:0], names: o.toolNames(r)}
 	in := &p.reader
 	in.ResetChecked(r.Body())
 	t.w.Object()
@@ -100,6 +101,11 @@ func (t *translation) readMember(in *json.Reader) error {
 	}
 	name := in.Name()
 	switch {
+	case isForeign(t.r, t.o, string(name)):
+		if value := json.Value(in.Raw()); !isDefault(string(name), value) {
+			t.warnDropped(string(name))
+		}
+		return nil
 	case containsName(t.o.refuse, name):
 		if value := json.Value(in.Raw()); !isDefault(string(name), value) {
 			return sdk.Refuse(translate.Printable(name), "The provider does not support this parameter.")

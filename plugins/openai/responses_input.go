@@ -375,7 +375,7 @@ func (t *translation) writeCall(c *chat.Call, m *chat.Message) error {
 		return sdk.Refuse(c.Param(m, ".type"), "This provider does not support tools of this type.")
 	}
 	w.Field("call_id").Inside(id)
-	w.Field("name").Inside(c.Name)
+	w.Field("name").Inside(t.names.Fit(c.Name))
 	w.Field(member).Inside(arguments)
 	w.EndObject()
 	return nil

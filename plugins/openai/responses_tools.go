@@ -69,7 +69,9 @@ func (t *translation) writeFunction(f json.Value) {
 				w.Name("parameters")
 				w.Raw(in.Raw())
 			}
-		case "name", "description":
+		case "name":
+			t.writeName(in.Raw())
+		case "description":
 			if in.Kind() == json.String {
 				w.NameText(name)
 				w.Raw(in.Raw())
@@ -92,7 +94,12 @@ func (t *translation) writeCustom(c json.Value) {
 	var in json.Reader
 	in.Reset(c)
 	for o := in.Object(); o.Next(); {
-		if string(in.Name()) != "format" {
+		switch string(in.Name()) {
+		case "format":
+		case "name":
+			t.writeName(in.Raw())
+			continue
+		default:
 			w.NameText(in.Name())
 			w.Raw(in.Raw())
 			continue
@@ -149,7 +156,11 @@ func (t *translation) writeNamed(tool json.Value) {
 	w.Object()
 	w.Name("type")
 	w.Raw(tool.Get("type"))
-	w.Name("name")
-	w.Raw(name)
+	t.writeName(name)
 	w.EndObject()
+}
+
+// writeName writes the name of a tool.
+func (t *translation) writeName(name json.Value) {
+	t.w.Field("name").Inside(t.names.Fit(name.Inside()))
 }

@@ -119,7 +119,11 @@ func editSwitch(r *provider.Request, o *options, w *reasoningRequest) (effort []
 	}
 	if o.thinking == thinkingReasoning {
 		if !w.thinking && r.Exists("/reasoning") {
-			return effort, none // the client used the upstream's own member
+			// The client used the upstream's own member, from which the gateway has moved the effort.
+			if name := o.effort(w.effort); len(name) > 0 && !r.Exists("/reasoning/effort") && r.Set("/reasoning/effort", json.AppendString(nil, name)) {
+				return nil, true
+			}
+			return effort, none
 		}
 		r.Delete("/thinking")
 		r.Set("/reasoning", reasoningObject(w, off, o.effort(effort)))

@@ -4,9 +4,10 @@
 //	priority       lowest priority value first; targets of the same priority at random by weight
 //	least-latency  shortest time to the first event first; targets without a measurement precede the others, so that
 //	               they are measured
-//	cheapest       lowest price first: of the prompt and the requested maximum of output tokens, or if one of these is
-//	               unknown, the sum of the input and output prices; an unknown price counts as 0. With max_latency,
-//	               targets with a longer average time to the first event come after the others
+//	cheapest       lowest expected cost of the request first; on hosts that do not know it, lowest price: of the prompt
+//	               and the requested maximum of output tokens, or if one of these is unknown, the sum of the input and
+//	               output prices. An unknown cost or price counts as 0. With max_latency, targets with a longer average
+//	               time to the first event come after the others
 //
 // With all strategies, healthy targets come before unhealthy ones, and in either group fallbacks come last. Every
 // target is a candidate, so a request that fails at one of them is retried on the next.
@@ -20,12 +21,14 @@ package router
 
 import (
 	"errors"
+	"slices"
 
+	"github.com/sluice-gateway/sluice/sdk/abi"
 	"github.com/sluice-gateway/sluice/sdk/json"
 	"github.com/sluice-gateway/sluice/sdk/router"
 )
 
-func init() { router.RegisterAs("router", choose, check) }
+func init() { router.RegisterPolicy("router", configure) }
 
 // strategy orders targets of the same rank.
 type strategy uint8
@@ -51,41 +54,37 @@ type policy struct {
 	maxLatency int64 // for cheapest, in milliseconds; 0 means unlimited
 }
 
-func parse(settings json.Value) (p policy, err error) {
-	if v := settings.Get("strategy"); v.Exists() {
-		known := false
-		for s, name := range strategyNames {
-			if v.Is(name) {
-				p.strategy, known = strategy(s), true
-			}
-		}
-		if !known {
-			return p, errStrategy
-		}
-	}
-	if v := settings.Get("max_latency"); v.Exists() {
-		if p.maxLatency = milliseconds(v.Text()); p.maxLatency == 0 {
-			return p, errMaxLatency
-		}
-	}
-	return p, nil
-}
-
-// check rejects invalid settings, including unknown members, because a misspelled one would be ignored silently.
-func check(settings json.Value) error {
+// configure parses the settings. It rejects unknown members, because a misspelled one would be ignored silently.
+func configure(settings json.Value) (router.Policy, error) {
+	p := new(policy)
 	var r json.Reader
 	r.Reset(settings)
 	for o := r.Object(); o.Next(); {
-		if name := string(r.Name()); name != "strategy" && name != "max_latency" {
-			return errUnknown
+		switch string(r.Name()) {
+		case "strategy":
+			text := string(r.Text())
+			s := slices.Index(strategyNames[:], text)
+			if s < 0 {
+				return nil, errStrategy
+			}
+			p.strategy = strategy(s)
+		case "max_latency":
+			if p.maxLatency = milliseconds(r.Text()); p.maxLatency == 0 {
+				return nil, errMaxLatency
+			}
+		default:
+			return nil, errUnknown
 		}
-		r.Skip()
 	}
-	if err := r.End(); err != nil {
-		return err
+	return p, r.End()
+}
+
+// Reads implements router.Policy.
+func (p *policy) Reads() abi.RouterParts {
+	if p.strategy == cheapest {
+		return router.Costs
 	}
-	_, err := parse(settings)
-	return err
+	return 0
 }
 
 // maxDuration is the maximum of max_latency in milliseconds: one hour.
@@ -125,18 +124,14 @@ func milliseconds(text []byte) int64 {
 
 // ordering is the state of ordering the targets of one request.
 type ordering struct {
-	policy
+	*policy
 	targets        []router.Target
 	prompt, output float64 // token counts; both 0 if one of them is unknown
 	lots           []lot   // by target; nil for a request without an affinity
 }
 
-// choose makes every target a candidate, best first.
-func choose(c *router.Choice) error {
-	p, err := parse(c.Settings)
-	if err != nil {
-		return err
-	}
+// Choose implements router.Policy. It makes every target a candidate, best first.
+func (p *policy) Choose(c *router.Choice) error {
 	o := ordering{policy: p, targets: c.Targets}
 	if c.PromptTokens > 0 && c.MaxTokensAsked > 0 {
 		o.prompt, o.output = float64(c.PromptTokens), float64(c.MaxTokensAsked)
@@ -163,7 +158,9 @@ func choose(c *router.Choice) error {
 		order[at] = i
 		c.Candidate(i)
 	}
-	c.Explain(o.explain(order))
+	if !c.Unexplained {
+		c.Explain(o.explain(order))
+	}
 	return nil
 }
 
@@ -195,7 +192,10 @@ func (o *ordering) ranksBefore(a, b *router.Target) bool {
 		if x, y := o.slow(a), o.slow(b); x != y {
 			return y
 		}
-		return o.price(a) < o.price(b)
+		if a.ExpectedCost != b.ExpectedCost {
+			return a.ExpectedCost < b.ExpectedCost
+		}
+		return o.price(a) < o.price(b) // costs are rounded to 10^-9 dollars
 	}
 	return false
 }

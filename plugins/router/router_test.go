@@ -22,6 +22,7 @@ type target struct {
 	Latency     int     `json:"latency_ms"`
 	InputPrice  float64 `json:"input_price"`
 	OutputPrice float64 `json:"output_price"`
+	Cost        float64 `json:"expected_cost,omitempty"`
 }
 
 func input(random uint64, targets []target) []byte { return inputWith(random, nil, targets) }
@@ -100,6 +101,9 @@ func TestOrder(t *testing.T) {
 		{"unknown latency comes first", "least-latency", []target{{Latency: 300}, {}, {Latency: 200}}, "1 2 0", ""},
 		{"latency before weight", "least-latency", []target{{Latency: 300, Weight: 9}, {Latency: 100, Weight: 1}}, "1 0", ""},
 		{"price", "cheapest", []target{{InputPrice: 3, OutputPrice: 15}, {InputPrice: 0.15, OutputPrice: 0.6}, {InputPrice: 0.1, OutputPrice: 0.7}}, "1 2 0", ""},
+		{"expected cost before price", "cheapest", []target{{InputPrice: 1, Cost: 0.3}, {InputPrice: 2, Cost: 0.1}, {InputPrice: 3, Cost: 0.2}}, "1 2 0", ""},
+		{"equal costs, by price", "cheapest", []target{{InputPrice: 2, Cost: 0.1}, {InputPrice: 1, Cost: 0.1}}, "1 0", ""},
+		{"unknown cost comes first", "cheapest", []target{{InputPrice: 2, Cost: 0.1}, {}}, "1 0", ""},
 		{"equal prices keep the order", "cheapest", []target{{InputPrice: 1}, {OutputPrice: 1}}, "0 1", ""},
 		{"explanation of many targets", "priority",
 			[]target{{Provider: "a", Model: "v"}, {Provider: "b", Model: "w", Priority: 1}, {Provider: "c", Model: "x", Priority: 2}, {Provider: "d", Priority: 3}, {Provider: "e", Priority: 4}},

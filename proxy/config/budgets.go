@@ -2,7 +2,9 @@ package config
 
 import (
 	"errors"
+	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/sluice-gateway/sluice/proxy/internal/cost"
@@ -23,6 +25,11 @@ type Budget struct {
 	Per    Period  // differs between the budgets of a scope
 	Warn   float64 // share of Limit at which a warning is logged, 0 to 1; 0 for no warning
 	Strict bool    // a request holds its maximum cost instead of an estimate
+
+	UnpricedFree bool // models without a price cost nothing; otherwise requests to them are rejected
+	// ReleaseUnknown says that a request that was sent costs nothing if its outcome is unknown, for example after a
+	// time-out. Otherwise it is booked at what it holds.
+	ReleaseUnknown bool
 
 	WhenDown WhenDown // NoStore if gateways do not share the budget
 }
@@ -54,6 +61,10 @@ func ParsePeriod(name string) (Period, bool) {
 }
 
 // Window returns the window of the period that contains a time. The window of PerTotal has zero times.
+//
+// Windows follow one another without gaps. A day begins at the first instant of its date, which need not be midnight:
+// clocks may skip it, or show it twice. If they are set back across midnight, the rest of the old date belongs to the
+// new day.
 func (p Period) Window(at time.Time, zone *time.Location) (start, end time.Time) {
 	at = at.In(zone)
 	year, month, day := at.Date()
@@ -65,16 +76,51 @@ func (p Period) Window(at time.Time, zone *time.Location) (start, end time.Time)
 		return start, start.Add(time.Minute)
 	case PerHour:
 		start = at.Add(-time.Duration(at.Minute())*time.Minute - time.Duration(at.Second())*time.Second - time.Duration(at.Nanosecond()))
-		return start, start.Add(time.Hour)
-	case PerDay:
-		return time.Date(year, month, day, 0, 0, 0, 0, zone), time.Date(year, month, day+1, 0, 0, 0, 0, zone)
-	case PerWeek:
-		monday := day - (int(at.Weekday())+6)%7
-		return time.Date(year, month, monday, 0, 0, 0, 0, zone), time.Date(year, month, monday+7, 0, 0, 0, 0, zone)
-	case PerMonth:
-		return time.Date(year, month, 1, 0, 0, 0, 0, zone), time.Date(year, month+1, 1, 0, 0, 0, 0, zone)
+		end = start.Add(time.Hour)
+		// Where clocks change by half an hour, the change also ends the hour.
+		from, to := at.ZoneBounds()
+		if start.Minute() != 0 || start.Second() != 0 {
+			start = from
+		}
+		if end.Minute() != 0 || end.Second() != 0 {
+			end = to
+		}
+		return start, end
+	case PerTotal:
+		return time.Time{}, time.Time{}
 	}
-	return time.Time{}, time.Time{}
+	months, days := 0, 0
+	switch p {
+	case PerDay:
+		days = 1
+	case PerWeek:
+		day -= (int(at.Weekday()) + 6) % 7
+		days = 7
+	case PerMonth:
+		day, months = 1, 1
+	}
+	for start = firstInstant(year, month, day, zone); ; start = end {
+		month, day = month+time.Month(months), day+days
+		if end = firstInstant(year, month, day, zone); at.Before(end) {
+			return start, end
+		}
+	}
+}
+
+// firstInstant returns when the clocks of a zone first show a date, or a later one if they skip it.
+func firstInstant(year int, month time.Month, day int, zone *time.Location) time.Time {
+	midnight := time.Date(year, month, day, 0, 0, 0, 0, time.UTC)
+	for t := midnight.Add(-48 * time.Hour).In(zone); ; { // no offset exceeds 26 hours
+		_, offset := t.Zone()
+		_, changed := t.ZoneBounds()
+		switch at := midnight.Add(-time.Duration(offset) * time.Second).In(zone); {
+		case at.Before(t):
+			return t
+		case changed.IsZero() || at.Before(changed):
+			return at
+		}
+		t = changed
+	}
 }
 
 // maxBudget is the largest budget, in US dollars. JSON and Lua represent nano-dollars exactly up to 2^53.
@@ -86,13 +132,14 @@ type scope struct {
 	table   table
 	kind    string // "key", "team", "model" or "provider"
 	name    string
+	key     int // of a key: its index in Config.Keys
 	limits  Limits
 	budgets []Budget
 }
 
 // bounds reads limits and budgets of a key, team, model or provider.
 func (l *loader) bounds(t *table, kind, name string) (Limits, []Budget) {
-	s := scope{*t, kind, name, l.limits(t), l.budgets(t)}
+	s := scope{*t, kind, name, len(l.cfg.Keys), l.limits(t), l.budgets(t)}
 	if s.limits != (Limits{}) || len(s.budgets) > 0 {
 		l.scopes = append(l.scopes, s)
 	}
@@ -136,6 +183,8 @@ func (l *loader) budgets(of *table) []Budget {
 		}
 		b.Warn = t.share("warn", 0)
 		b.Strict = t.bool("strict", true)
+		b.UnpricedFree = t.choice("unpriced", "refuse", "free") == "free"
+		b.ReleaseUnknown = t.choice("unknown", "hold", "release") == "release"
 		b.WhenDown = l.sharing(&t, DownShare)
 		t.finish()
 		for _, o := range out {
@@ -177,6 +226,11 @@ func (t *table) dollars(name string) cost.Nano {
 // checkScopes checks that each limit and each budget can apply.
 func (l *loader) checkScopes() {
 	l.checkShared()
+	teams := make(map[string]bool) // that keys belong to
+	for i := range l.cfg.Keys {
+		teams[l.cfg.Keys[i].Team] = true
+	}
+	first := len(l.d.warnings)
 	for i := range l.scopes {
 		s := &l.scopes[i]
 		member := "limits"
@@ -187,7 +241,7 @@ func (l *loader) checkScopes() {
 		switch {
 		case (s.kind == "key" || s.kind == "team") && l.cfg.Server.Auth == AuthNone:
 			fail(`can never apply: server.auth is "none"`)
-		case s.kind == "team" && !slices.ContainsFunc(l.cfg.Keys, func(k Key) bool { return k.Team == s.name }):
+		case s.kind == "team" && !teams[s.name]:
 			fail("can never apply: no client key belongs to the team")
 		case s.kind == "provider" && len(l.targetsOf(s)) == 0 && !l.usesListedModels(s):
 			fail("can never apply: no model has a target at the provider")
@@ -207,17 +261,33 @@ func (l *loader) checkScopes() {
 			}
 		}
 	}
+	l.d.warnings = append(l.d.warnings[:first], combined(l.d.warnings[first:])...)
+}
+
+// combined replaces warnings that several keys, teams or models have in common by that of the first, with their number.
+func combined(warnings []Error) (all []Error) {
+	type common struct{ array, text string }
+	indexes, counts := map[common]int{}, []int{}
+	for _, w := range warnings {
+		array, _, _ := strings.Cut(w.Key, "[")
+		c := common{array, w.Text}
+		i, known := indexes[c]
+		if !known {
+			i = len(all)
+			indexes[c], all, counts = i, append(all, w), append(counts, 0)
+		}
+		if counts[i]++; counts[i] > 1 {
+			all[i].Text = fmt.Sprintf("%s (in %d %s)", w.Text, counts[i], array)
+		}
+	}
+	return all
 }
 
 // checkTeam checks that limits and budgets of a key are not larger than those of its team.
 func (l *loader) checkTeam(key *scope) {
-	k := slices.IndexFunc(l.cfg.Keys, func(k Key) bool { return k.Name == key.name })
-	if k < 0 || l.cfg.Keys[k].Team == "" {
-		return
-	}
-	name := l.cfg.Keys[k].Team
-	t := slices.IndexFunc(l.cfg.Teams, func(t Team) bool { return t.Name == name })
-	if t < 0 {
+	name := l.cfg.Keys[key.key].Team
+	t, there := l.teamNames[name]
+	if !there {
 		return
 	}
 	team := &l.cfg.Teams[t]
@@ -253,14 +323,23 @@ func (l *loader) checkPrices(s *scope) {
 	}
 	at := s.table.lookUp("budgets")
 	without = compact(without)
+	free := !slices.ContainsFunc(s.budgets, func(b Budget) bool { return !b.UnpricedFree })
 	switch listed := l.usesListedModels(s); {
 	case len(targets) == 0 && !listed:
 	case len(targets) == len(without) && !listed || len(without) > 0 && s.kind == "model" && !slices.ContainsFunc(targets, func(t pricedTarget) bool { return t.priced }):
 		s.table.fail(at, "budgets", "can never apply: no model has a price; set pricing of %s", alternatives(without))
-	case len(without) > 0:
+	case len(without) > 0 && free:
 		s.table.warn(at, "budgets", "requests to models without a price are free: set pricing of %s", alternatives(without))
+	case len(without) > 0:
+		s.table.warn(at, "budgets", `requests to models without a price are rejected: set pricing of %s, or unpriced = "free"`, alternatives(without))
+	case listed && free:
+		s.table.warn(at, "budgets", "requests to listed models without a price are free: set pricing.file, or pricing of a model in [[models]]")
 	case listed:
-		s.table.warn(at, "budgets", "requests to listed models are free: only those in [[models]] can have a price")
+		for _, p := range l.listingProviders(s) {
+			if !l.cfg.HasPriceList(p) {
+				s.table.warn(at, "budgets", `requests to models that the provider %s lists without a price are rejected: set pricing.file, or unpriced = "free"`, p.Name)
+			}
+		}
 	}
 }
 
@@ -270,30 +349,36 @@ type pricedTarget struct {
 	priced bool
 }
 
-// targetsOf returns the targets that the requests of a scope may be sent to.
+// targetsOf returns the targets that the requests of a scope may be sent to. There may be many keys, but few different
+// lists of patterns.
 func (l *loader) targetsOf(s *scope) (all []pricedTarget) {
+	var patterns []Glob
+	if s.kind == "key" {
+		patterns = l.cfg.Keys[s.key].Models
+		id := fmt.Sprintf("%q", patterns)
+		if known, there := l.keyTargets[id]; there {
+			return known
+		}
+		defer func() { l.keyTargets[id] = all }()
+	}
 	for i := range l.cfg.Models {
 		m := &l.cfg.Models[i]
 		targets := m.Targets
-		if c := m.Canary; c != nil && !slices.ContainsFunc(targets, func(t Target) bool { return t.Provider == c.Provider && t.Model == c.Model }) {
-			targets = append(slices.Clip(targets), Target{Provider: c.Provider, Model: c.Model})
+		if c := m.Canary; c != nil {
+			targets = append(slices.Clip(targets), Target{Provider: c.Provider, Model: c.Model, Pricing: c.Pricing})
 		}
 		for _, t := range targets {
 			switch {
 			case s.kind == "model" && m.ID != s.name:
 			case s.kind == "provider" && t.Provider != s.name:
-			case s.kind == "key" && !slices.ContainsFunc(l.cfg.Keys, func(k Key) bool {
-				return k.Name == s.name && slices.ContainsFunc(k.Models, func(g Glob) bool { return g.Match(m.ID) })
-			}):
+			case s.kind == "key" && !slices.ContainsFunc(patterns, func(g Glob) bool { return g.Match(m.ID) }):
 			default:
-				all = append(all, pricedTarget{m.ID, m.Pricing.Known || t.Pricing.Known})
+				all = append(all, pricedTarget{m.ID, t.Pricing.Known})
 			}
 		}
 		for _, c := range m.Shadows { // charged only to their providers
 			if s.kind == "provider" && c.Provider == s.name {
-				all = append(all, pricedTarget{m.ID, m.Pricing.Known || slices.ContainsFunc(m.Targets, func(t Target) bool {
-					return t.Provider == c.Provider && t.Model == c.Model && t.Pricing.Known
-				})})
+				all = append(all, pricedTarget{m.ID, c.Pricing.Known})
 			}
 		}
 	}
@@ -301,10 +386,16 @@ func (l *loader) targetsOf(s *scope) (all []pricedTarget) {
 }
 
 // usesListedModels reports whether requests of a scope may be sent to models that a provider lists.
-func (l *loader) usesListedModels(s *scope) bool {
-	return s.kind != "model" && slices.ContainsFunc(l.cfg.Providers, func(p Provider) bool {
-		return p.ListModels.Enabled && (s.kind != "provider" || p.Name == s.name)
-	})
+func (l *loader) usesListedModels(s *scope) bool { return len(l.listingProviders(s)) > 0 }
+
+// listingProviders returns the providers to whose listed models the requests of a scope may be sent.
+func (l *loader) listingProviders(s *scope) (all []*Provider) {
+	for i := range l.cfg.Providers {
+		if p := &l.cfg.Providers[i]; s.kind != "model" && p.ListModels.Enabled && (s.kind != "provider" || p.Name == s.name) {
+			all = append(all, p)
+		}
+	}
+	return all
 }
 
 // Budgeted reports whether there are budgets. Their counts must survive a restart.

@@ -38,6 +38,7 @@ type Options struct {
 	// Parse does not check options.
 	OptionsSchema func(*Plugin) []byte
 	Values        bool // whether to fill in Config.Values
+	PluginsOnly   bool // reads only [plugins] and server.cache_dir; variables and files of other keys may be missing
 	// Dev is for authors of plugins: plugin files need no sha256, and listeners must not be reachable from other
 	// machines.
 	Dev bool
@@ -46,7 +47,8 @@ type Options struct {
 // Config is a complete configuration. Options and Settings, which plugins can read, contain no credential.
 type Config struct {
 	Path      string   // as passed to Load or Parse
-	Included  []string // included files, in the order in which they are merged
+	Included  []string // included files, in the order in which they are merged, and the price list
+	PriceFile string   // the operator's price list; "" if there is none
 	Folders   []string // folders that are searched for files to include
 	Server    Server
 	Admin     Admin
@@ -61,6 +63,8 @@ type Config struct {
 	Router    Router
 	Warnings  Errors // settings that are valid, but probably not intended
 	Values    []Value
+
+	prices priceLists
 }
 
 // Server is the table [server]; see Reference for all keys.
@@ -157,6 +161,9 @@ type Provider struct {
 	MaxConns      int
 	MaxEvent      int             // maximum bytes of one event of a stream
 	CachesPrompts bool            // the upstream caches prompt prefixes, which makes later requests cheaper or faster
+	Free          bool            // the plugin responds without an upstream, which costs nothing
+	PriceLists    []string        // plugins or presets whose price lists apply to its models; the first one that has a model
+	SharedObjects bool            // requests may refer to any object of the account, such as files
 	AllowPrivate  bool            // the base URL may resolve to private and loopback addresses
 	Options       json.RawMessage // a JSON object: the preset's options, overridden by the plugin's, then by the provider's
 	Limits        Limits
@@ -234,11 +241,12 @@ type Model struct {
 	ID               string
 	DisplayName      string
 	OwnedBy          string
-	Created          int64 // Unix seconds
-	Pricing          Pricing
-	MaxTokens        int64 // 0 if unknown
-	MaxImageTokens   int64 // maximum tokens of one image; 0 derives it from the name of the target's model
-	DefaultMaxTokens int64 // max_tokens to request if the provider requires it and the client sent none; 0 for none
+	Created          int64   // Unix seconds
+	Pricing          Pricing // shown to clients; each target has its own
+	MaxTokens        int64   // 0 if unknown
+	MaxImageTokens   int64   // maximum tokens of one image; 0 derives it from the name of the target's model
+	TokensPerByte    float64 // maximum tokens of a byte of a prompt's text, above 0 and at most 1
+	DefaultMaxTokens int64   // max_tokens to request if the provider requires it and the client sent none; 0 for none
 	Thinking         bool
 	Kinds            Kinds    // kinds of requests that it serves
 	Targets          []Target // at least one
@@ -260,6 +268,7 @@ type Pricing struct {
 	Input, Output float64 // rounded, and without the tiers for long prompts
 	Known         bool
 	Prices        *cost.Prices // all prices, exact; nil if not Known
+	Source        PriceSource
 }
 
 // Target is a provider's model that serves a model.
@@ -269,7 +278,7 @@ type Target struct {
 	Weight   int
 	Priority int // smaller values are tried first
 	Fallback bool
-	Pricing  Pricing         // what the provider charges; if Known it overrides the model's
+	Pricing  Pricing         // what the provider charges: the target's, the model's, or a price list's
 	Options  json.RawMessage // a JSON object: the provider's options, overridden by the target's
 	When     *When           // nil matches every request
 }
@@ -328,7 +337,7 @@ func Parse(name string, data []byte, o Options) (*Config, error) {
 	if o.Opening == nil {
 		o.Opening = func(string) {}
 	}
-	d := &document{file: name, env: o.Env}
+	d := &document{file: name, env: o.Env, pluginsOnly: o.PluginsOnly}
 	root, complete := d.readTree(data, o.Opening)
 	if !complete {
 		return nil, d.sortedErrors()
@@ -364,7 +373,8 @@ type loader struct {
 	credentials     []credential
 	listenAt        int // offset of server.listen
 	optionTables    []optionTable
-	scopes          []scope // scopes that have limits or budgets
+	scopes          []scope                   // scopes that have limits or budgets
+	keyTargets      map[string][]pricedTarget // results of targetsOf for keys, by their patterns
 	storeTable      table
 	hasStore        bool           // store.url is in the file; it may be empty
 	secrets         map[*node]bool // values that are credentials; nil unless Options.Values
@@ -374,12 +384,19 @@ func newLoader(d *document, o Options) *loader {
 	return &loader{
 		d: d, o: o, cfg: &Config{Path: d.file},
 		teamNames: map[string]int{}, plugins: map[string]int{}, providers: map[string]int{}, pluginOptions: map[string]object{}, providerOptions: map[string]object{},
+		keyTargets: map[string][]pricedTarget{},
 	}
 }
 
 // load reads each section after those that it refers to. Free tables are searched for credentials last, when all
 // credentials are known.
 func (l *loader) load(root table) {
+	if l.o.PluginsOnly {
+		server := root.table("server")
+		l.cacheDir(&server)
+		l.pluginTables(root.table("plugins"))
+		return
+	}
 	root.lookUp(includeKey) // marks it as known; readTree has read it
 	l.server(root.table("server"))
 	l.admin(root.table("admin"))
@@ -391,6 +408,8 @@ func (l *loader) load(root table) {
 	l.providerTables(root.table("providers"))
 	l.router(root.table("router"))
 	l.models(root.tables("models"))
+	l.priceFile(root.table("pricing"))
+	l.priceTargets()
 	l.filters(root.tables("filters"))
 	root.finish()
 	l.checkOptions()

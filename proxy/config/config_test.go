@@ -76,6 +76,7 @@ targets = [{ provider = "up" }]
 		Breaker:     config.Breaker{Failures: 5, Share: 0.8, Window: 30 * time.Second, Pause: 2 * time.Second, MaxPause: time.Minute},
 		RetryBudget: 0.2,
 		ListModels:  config.ListModels{Every: 10 * time.Minute},
+		PriceLists:  []string{"openai"},
 		Paths:       []string{"/chat/completions", "/responses", "/completions", "/embeddings", "/moderations", "/rerank", "/models"}, MaxConns: 16384, MaxEvent: 1 << 20, Options: []byte(`{}`),
 		Pos: config.Position{Line: 6, Column: 12},
 	}
@@ -83,7 +84,7 @@ targets = [{ provider = "up" }]
 		t.Errorf("provider (-want +got):\n%s", diff)
 	}
 	wantModel := config.Model{
-		ID: "m", DisplayName: "m", OwnedBy: "up", Kinds: config.KindChat, Pos: config.Position{Line: 11, Column: 3},
+		ID: "m", DisplayName: "m", OwnedBy: "up", Kinds: config.KindChat, TokensPerByte: 1, Pos: config.Position{Line: 11, Column: 3},
 		Targets: []config.Target{{Provider: "up", Model: "m", Weight: 1, Options: []byte(`{}`)}},
 		Router:  config.ModelRouter{Settings: []byte(`{}`)}, Affinity: config.Affinity{By: config.AffinityNone},
 		Retry: config.Retry{Attempts: 2, Backoff: 200 * time.Millisecond},
@@ -373,7 +374,7 @@ func TestWarnings(t *testing.T) {
 	tests := []struct{ name, text, want string }{
 		{"credential over plain HTTP", "[providers.p]\nplugin = \"openai\"\nbase_url = \"http://x.example/v1\"\nauth = { secret = \"k\" }", "providers.p.base_url: the credential is sent without encryption"},
 		{"auth = none with keys", "[server]\nauth = \"none\"\n[[keys]]\nname = \"a\"\nsecret = \"s\"", "server.auth: auth is \"none\""},
-		{"weak key reachable from other machines", "[server]\nlisten = \":80\"\n[[keys]]\nname = \"a\"\nsecret = \"sk-local\"", "keys[0].secret: the secret is short"},
+		{"weak key reachable from other machines", "[server]\nlisten = \":80\"\n[[keys]]\nname = \"a\"\nsecret = \"sk-short\"", "keys[0].secret: the secret is short"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

@@ -54,8 +54,8 @@ func TestDefaultFileWithoutVariables(t *testing.T) {
 			t.Errorf("%s is off: %q, want %q", name, got, want)
 		}
 	}
-	if c.Server.Listen != "127.0.0.1:8080" || c.Server.Auth != config.AuthKeys || c.Keys[0].Secret.Reveal() != "sk-local" {
-		t.Errorf("server %+v", c.Server)
+	if c.Server.Listen != "127.0.0.1:8080" || c.Admin.Listen != "127.0.0.1:8081" || !c.Admin.Default || c.Server.Auth != config.AuthKeys || c.Keys[0].Secret.Reveal() != "sk-local" {
+		t.Errorf("server %+v, admin %+v", c.Server, c.Admin)
 	}
 	if c.Router.Plugin != "router" || string(c.Router.Settings) != `{"strategy":"weighted"}` {
 		t.Errorf("router %+v", c.Router)
@@ -63,7 +63,7 @@ func TestDefaultFileWithoutVariables(t *testing.T) {
 }
 
 func TestDefaultFileWithEveryVariable(t *testing.T) {
-	c := load(t, "SLUICE_LISTEN=127.0.0.1:9999", "SLUICE_KEY=sk-mine", "OPENAI_API_KEY=sk-o", "ANTHROPIC_API_KEY=sk-a",
+	c := load(t, "SLUICE_LISTEN=127.0.0.1:9999", "SLUICE_ADMIN=127.0.0.1:9998", "SLUICE_KEY=sk-mine", "OPENAI_API_KEY=sk-o", "ANTHROPIC_API_KEY=sk-a",
 		"OPENAI_BASE_URL=http://127.0.0.1:1234/v1", "ANTHROPIC_BASE_URL=http://127.0.0.1:1235", "OLLAMA_BASE_URL=http://localhost:11434/v1",
 		"GEMINI_API_KEY=g", "AWS_BEARER_TOKEN_BEDROCK=b", "AWS_REGION=eu-central-1", "COHERE_API_KEY=c")
 	providers, models, _ := on(c)
@@ -79,8 +79,8 @@ func TestDefaultFileWithEveryVariable(t *testing.T) {
 	if got, want := c.Provider("bedrock").BaseURL, "https://bedrock-runtime.eu-central-1.amazonaws.com"; got != want {
 		t.Errorf("bedrock at %s, want %s", got, want)
 	}
-	if c.Server.Listen != "127.0.0.1:9999" || c.Keys[0].Secret.Reveal() != "sk-mine" {
-		t.Errorf("listens at %s", c.Server.Listen)
+	if c.Server.Listen != "127.0.0.1:9999" || c.Admin.Listen != "127.0.0.1:9998" || c.Admin.Default || c.Keys[0].Secret.Reveal() != "sk-mine" {
+		t.Errorf("listens at %s, admin at %s", c.Server.Listen, c.Admin.Listen)
 	}
 }
 

@@ -72,6 +72,20 @@ func (d *document) expand(n *node, raw []byte, where *keyPath) {
 	n.text = out.String()
 }
 
+// foreignVariable returns the name of the environment variable that a value refers to in the notation of LiteLLM,
+// os.environ/NAME, or of Bifrost, env.NAME, and "" for all other values.
+func foreignVariable(s string) string {
+	name, found := strings.CutPrefix(s, "os.environ/")
+	if !found {
+		name, found = strings.CutPrefix(s, "env.")
+		found = found && name == strings.ToUpper(name)
+	}
+	if !found || !variableName(name) {
+		return ""
+	}
+	return name
+}
+
 func variableName(s string) bool {
 	for i, c := range []byte(s) {
 		letter := c == '_' || c|0x20 >= 'a' && c|0x20 <= 'z'

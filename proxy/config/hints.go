@@ -69,7 +69,11 @@ var hints = func() map[string]map[string]string {
 	}
 	add("", "store", "storage", "state", "journal")
 	const storeURL = `write [store] with url = "redis://:PASSWORD@HOST:6379"`
-	add("", storeURL, "redis", "valkey", "cache", "database")
+	add("", storeURL, "redis", "valkey", "database")
+	const cached = "responses are not cached; models[].affinity keeps a conversation at the provider that has cached its prompt"
+	add("", cached, "cache", "caching", "semanticcache", "cacheparams")
+	add("server", cached, "cache", "caching", "semanticcache")
+	add("models[]", cached, "cache", "caching", "cachettl")
 	add("store", "url", "redis", "redisurl", "uri", "host", "hostname", "address", "addr", "server", "endpoint", "valkey")
 	add("store", strings.Replace(storeURL, "[store] with ", "", 1), "password", "username", "user", "port", "db", "database", "mode", "cluster", "sentinel", "mastername")
 	add("store", "ca", "cafile", "cacert", "tls", "certificate")

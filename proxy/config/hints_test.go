@@ -51,6 +51,9 @@ func TestHintsForKeysOfOtherPrograms(t *testing.T) {
 		{model + `rules = [{ name = "r", when = { tags = { } } }]`, `6:33: models[0].rules[0].when.tags: unknown key, did you mean "tag"?`},
 		{model + `hedge = { timeout = "2s" }`, `6:11: models[0].hedge.timeout: unknown key, did you mean "after"?`},
 		{"[[team]]\nname = \"t\"\n", `1:3: team: unknown key, did you mean "teams"?`},
+		{provider + `base_url = "os.environ/API_BASE"`, `3:12: providers.p.base_url: "os.environ/API_BASE": must start with https:// or http://; a variable is written ${API_BASE}`},
+		{"[cache]\ntype = \"redis\"\n", `1:2: cache: unknown key; responses are not cached; models[].affinity keeps a conversation at the provider that has cached its prompt`},
+		{model + `cache = true`, `6:1: models[0].cache: unknown key; responses are not cached`},
 		{key + "group = \"t\"\n", `4:1: keys[0].group: unknown key, did you mean "team"?`},
 
 		{provider + "base_url = https://x.example\n", `a string needs quotes: base_url = "…"`},
@@ -69,6 +72,34 @@ func TestHintsForKeysOfOtherPrograms(t *testing.T) {
 			}
 			if got := strings.ReplaceAll(err.Error(), "/etc/sluice/gateway.toml:", ""); !strings.Contains(got, tt.want) || strings.Contains(got, "canary") {
 				t.Errorf("errors\n%s\nwant one with\n%s", got, tt.want)
+			}
+		})
+	}
+}
+
+// TestWarningsAboutNotationOfOtherPrograms checks the warnings about values that mean something else to other gateways.
+func TestWarningsAboutNotationOfOtherPrograms(t *testing.T) {
+	const provider = "[providers.openai]\npreset = \"openai\"\n"
+	listed := `* is not a pattern in an id or a target; to offer the models that provider openai lists, also as openai/MODEL, write list_models = { } in [providers.openai] instead`
+	for _, tt := range []struct{ text, want string }{
+		{provider + `auth = { secret = "os.environ/OPENAI_API_KEY" }`, "3:19: providers.openai.auth.secret: is used as it is; a variable is written ${OPENAI_API_KEY}"},
+		{provider + `auth = { secret = "env.OPENAI_API_KEY" }`, "3:19: providers.openai.auth.secret: is used as it is; a variable is written ${OPENAI_API_KEY}"},
+		{provider + `auth = { secrets = ["sk-canary", "os.environ/b"] }`, "3:34: providers.openai.auth.secrets[1]: is used as it is; a variable is written ${b}"},
+		{"[[keys]]\nname = \"k\"\nsecret = \"os.environ/MASTER_KEY\"\n", "3:10: keys[0].secret: is used as it is; a variable is written ${MASTER_KEY}"},
+		{provider + `auth = { secret = "env.canary" }`, ""},
+		{provider + `auth = { secret = "os.environ/a/canary" }`, ""},
+		{provider + "auth = { secret = \"sk-canary\" }\n[[models]]\nid = \"openai/*\"\ntargets = [{ provider = \"openai\", model = \"*\" }]\n", "5:6: models[0].id: " + listed},
+		{provider + "auth = { secret = \"sk-canary\" }\n[[models]]\nid = \"openai/*\"\ntargets = [{ provider = \"openai\" }]\n", "5:6: models[0].id: " + listed},
+		{provider + "auth = { secret = \"sk-canary\" }\n[[models]]\nid = \"gpt\"\ntargets = [{ provider = \"openai\", model = \"gpt-*\" }]\n", "5:6: models[0].id: " + listed},
+	} {
+		t.Run(tt.text, func(t *testing.T) {
+			c, err := parse(tt.text)
+			if err != nil {
+				t.Fatal(err)
+			}
+			got := strings.ReplaceAll(c.Warnings.Error(), "/etc/sluice/gateway.toml:", "")
+			if tt.want == "" && got != "" || !strings.Contains(got, tt.want) || strings.Contains(got, "canary") {
+				t.Errorf("warnings %q, want %q", got, tt.want)
 			}
 		})
 	}

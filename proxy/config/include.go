@@ -266,9 +266,16 @@ func (d *document) dropUnset(n *node) {
 // reportUnset reports the errors about variables that are left after merging all files.
 func (d *document) reportUnset() {
 	for _, u := range d.unset {
-		d.errs = append(d.errs, u.e)
+		if !d.pluginsOnly || concernsPlugins(u.e.Key) {
+			d.errs = append(d.errs, u.e)
+		}
 	}
 	d.unset = nil
+}
+
+// concernsPlugins reports whether Options.PluginsOnly needs the value of a key.
+func concernsPlugins(key string) bool {
+	return key == includeKey || key == "server.cache_dir" || strings.HasPrefix(key, "plugins.") && !strings.Contains(key, ".options.")
 }
 
 // readFile reads a configuration file.

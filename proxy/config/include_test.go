@@ -154,7 +154,7 @@ func TestIncludeReplacesProviderAndRouterOfAnotherPlugin(t *testing.T) {
 		t.Fatal(err)
 	}
 	p := c.Provider("openai")
-	if p.BaseURL != "https://api.anthropic.com" || len(p.Auth.Secrets) > 0 || string(p.Options) != "{}" || string(c.Router.Settings) != `{"x":1}` {
+	if p.BaseURL != "https://api.anthropic.com" || len(p.Auth.Secrets) > 0 || string(p.Options) != `{"threads":true}` || string(c.Router.Settings) != `{"x":1}` {
 		t.Errorf("provider %+v, router %s", p, c.Router.Settings)
 	}
 }

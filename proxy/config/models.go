@@ -30,7 +30,15 @@ func (l *loader) models(tables []table) {
 			m.ID = id
 		}
 		tables := len(l.optionTables)
-		m.Targets, m.Off = l.targets(t, id)
+		var weighted bool
+		m.Targets, weighted, m.Off = l.targets(t, id)
+		for _, g := range m.Targets {
+			if strings.Contains(id+g.Model, "*") {
+				t.warn(n, "id", `* is not a pattern in an id or a target; to offer the models that provider %[1]s lists, also as %[1]s/MODEL, `+
+					"write list_models = { } in [providers.%[1]s] instead", g.Provider)
+				break
+			}
+		}
 		m.DisplayName, m.OwnedBy = t.label("display_name"), t.label("owned_by")
 		if m.DisplayName == "" {
 			m.DisplayName = id
@@ -42,6 +50,9 @@ func (l *loader) models(tables []table) {
 		m.Pricing = t.pricing()
 		m.MaxTokens = t.integer("max_tokens", 0, 1, maxTokens)
 		m.MaxImageTokens = t.integer("max_image_tokens", 0, 1, maxTokens)
+		if m.TokensPerByte = t.share("tokens_per_byte", 1); m.TokensPerByte == 0 {
+			t.fail(t.lookUp("tokens_per_byte"), "tokens_per_byte", "must be above 0")
+		}
 		m.DefaultMaxTokens = t.integer("default_max_tokens", 0, 1, maxTokens)
 		if m.MaxTokens > 0 && m.DefaultMaxTokens > m.MaxTokens {
 			t.fail(t.lookUp("default_max_tokens"), "default_max_tokens", "must not be greater than max_tokens")
@@ -50,14 +61,15 @@ func (l *loader) models(tables []table) {
 		m.Kinds = t.kinds("kinds")
 		m.Limits, m.Budgets = l.bounds(t, "model", m.ID)
 		use, _ := l.routerOf(t, l.routerUse)
-		l.routing(t, &m, use, tables)
+		l.routing(t, &m, use, tables, weighted)
 		t.finish()
 		l.cfg.Models = append(l.cfg.Models, m)
 	}
 }
 
-// targets reads the targets of a model. off is the reason why none of them is available, or "".
-func (l *loader) targets(t *table, id string) (out []Target, off string) {
+// targets reads the targets of a model. weighted reports whether one of them sets a weight. off is the reason why none of
+// them is available, or "".
+func (l *loader) targets(t *table, id string) (out []Target, weighted bool, off string) {
 	tables := t.tables("targets")
 	if len(tables) == 0 && (!t.has("targets") || t.lookUp("targets").kind == kindArray) {
 		t.fail(t.lookUp("targets"), "targets", "a model needs at least one target, { provider = \"…\", model = \"…\" }")
@@ -84,6 +96,7 @@ func (l *loader) targets(t *table, id string) (out []Target, off string) {
 			g.Model = model
 		}
 		g.Weight = int(t.integer("weight", 1, 0, maxWeight))
+		weighted = weighted || t.has("weight")
 		g.Priority = int(t.integer("priority", 0, -maxWeight, maxWeight))
 		g.Fallback = t.bool("fallback", false)
 		g.Pricing = t.pricing()
@@ -99,9 +112,9 @@ func (l *loader) targets(t *table, id string) (out []Target, off string) {
 		out = append(out, g)
 	}
 	if len(reasons) < len(out) {
-		return out, ""
+		return out, weighted, ""
 	}
-	return out, strings.Join(compact(reasons), "; ")
+	return out, weighted, strings.Join(compact(reasons), "; ")
 }
 
 // compact removes duplicates.

@@ -2,6 +2,7 @@ package config
 
 import (
 	"encoding/json"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -86,8 +87,8 @@ func (l *loader) canary(t *table, m *Model) *Canary {
 		var options object
 		out.Provider, out.Model, options = l.targetNamed(&c, m)
 		out.Options = options.raw()
-		if g := m.Targets; len(g) == 1 && out.Provider == g[0].Provider && out.Model == g[0].Model && out.Provider != "" {
-			c.fail(c.lookUp("target"), "target", "is already the only target of the model")
+		if slices.ContainsFunc(m.Targets, func(g Target) bool { return g.Provider == out.Provider && g.Model == out.Model && g.Provider != "" }) {
+			c.fail(c.lookUp("target"), "target", "is also one of the model's targets, which get all other requests: remove it there")
 		}
 	} else {
 		c.lookUp("target")

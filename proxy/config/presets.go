@@ -14,10 +14,12 @@ var presetsFile []byte
 
 // preset holds the defaults of providers with a bundled plugin, or with an upstream that a bundled plugin supports.
 type preset struct {
-	plugin  string // the plugin that supports an upstream
-	baseURL string // default base_url; "" if the upstream has no common address
-	local   bool   // the plugin needs no upstream: no base_url, no credential
-	caches  bool   // the upstream caches prompt prefixes
+	plugin  string              // the plugin that supports an upstream
+	baseURL string              // default base_url; "" if the upstream has no common address
+	local   bool                // the plugin needs no upstream: no base_url, no credential
+	caches  bool                // the upstream caches prompt prefixes
+	prices  []string            // names of its price lists; its own name if nil
+	clouds  map[string][]string // those instead of prices for values of the plugin's option "api"
 	auth    Auth
 	paths   []string
 	headers []string
@@ -60,6 +62,13 @@ func readPresets(t table) map[string]preset {
 		p.baseURL, _ = e.text("base_url")
 		p.local = e.bool("local", false)
 		p.caches = e.bool("caches_prompts", false)
+		p.prices = e.texts("prices")
+		if clouds := e.table.table("prices_by_api"); clouds.exists() {
+			p.clouds = make(map[string][]string)
+			for _, m := range clouds.n.names {
+				p.clouds[m.name] = clouds.texts(m.name)
+			}
+		}
 		auth := e.table.table("auth")
 		p.auth.Header, _ = auth.text("header")
 		p.auth.Prefix, _ = auth.text("prefix")
@@ -85,6 +94,7 @@ func (l *loader) preset(t *table) (plugin string, set preset, known bool) {
 		}
 		plugin = l.pluginName(t)
 		set, known = presets().plugins[plugin]
+		set.prices = priceListsOf(plugin, set.prices)
 		if own := presets().byName[plugin]; own.plugin == plugin {
 			set.standard = own.options
 		}
@@ -100,6 +110,7 @@ func (l *loader) preset(t *table) (plugin string, set preset, known bool) {
 	case b != nil && beside != set.plugin:
 		t.fail(b, "plugin", "%s is not the plugin of the preset %q, which is %q", show(b), name, set.plugin)
 	}
+	set.prices = priceListsOf(name, set.prices)
 	standard := presets().plugins[set.plugin]
 	if set.auth.Header == "" {
 		set.auth = standard.auth
@@ -107,8 +118,19 @@ func (l *loader) preset(t *table) (plugin string, set preset, known bool) {
 	if set.paths == nil {
 		set.paths = standard.paths
 	}
+	if set.clouds == nil {
+		set.clouds = standard.clouds
+	}
 	if set.headers == nil {
 		set.headers = standard.headers
 	}
 	return l.pluginNamed(t, n, "preset", set.plugin, strconv.Quote(set.plugin)), set, true
+}
+
+// priceListsOf returns the price lists of a plugin or preset: its own, unless presets.toml names others.
+func priceListsOf(name string, named []string) []string {
+	if named == nil {
+		return []string{name}
+	}
+	return named
 }

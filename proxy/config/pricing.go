@@ -33,7 +33,7 @@ func (t *table) pricing() Pricing {
 	if !p.exists() {
 		return Pricing{}
 	}
-	return Pricing{Input: prices.Price(cost.Input).Float(), Output: prices.Price(cost.Output).Float(), Known: true, Prices: prices}
+	return Pricing{Input: prices.Price(cost.Input).Float(), Output: prices.Price(cost.Output).Float(), Known: true, Prices: prices, Source: PricesConfigured}
 }
 
 // serviceTiers reads the prices of service tiers, and returns usual with them added.

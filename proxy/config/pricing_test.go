@@ -1,6 +1,7 @@
 package config_test
 
 import (
+	"strconv"
 	"strings"
 	"testing"
 
@@ -98,5 +99,20 @@ func TestServiceTiersHavePrices(t *testing.T) {
 	other, err := parsePricing(`{ input = 0.15, output = 0.6, per_request = 1, tiers = [{ above = 10, input = 0.3 }], service_tiers = [{ name = "flex", factor = 0.6 }, { name = "priority", input = 0.25, output = 1 }] }`)
 	if err != nil || p.Equal(other.Models[0].Pricing.Prices) || !p.Equal(p.WithServiceTiers(map[string]*cost.Prices{"flex": p.ServiceTier([]byte("flex")), "priority": p.ServiceTier([]byte("priority"))})) {
 		t.Errorf("prices with different tiers are equal, or the same prices differ; %v", err)
+	}
+}
+
+func TestTokensPerByte(t *testing.T) {
+	for value, want := range map[string]string{
+		"0.5": "", "1": "", "0": "models[0].tokens_per_byte: must be above 0", "1.01": "models[0].tokens_per_byte: must be from 0 to 1",
+		"-1": "models[0].tokens_per_byte: must be from 0 to 1", "nan": "models[0].tokens_per_byte: must be from 0 to 1", `"1"`: "models[0].tokens_per_byte: must be a number, not a string",
+	} {
+		c, err := parsePricing("{}\ntokens_per_byte = " + value)
+		switch {
+		case want == "" && err != nil, want != "" && (err == nil || !strings.Contains(err.Error(), want)):
+			t.Errorf("%s: got error %v, want %q", value, err, want)
+		case want == "" && strconv.FormatFloat(c.Models[0].TokensPerByte, 'g', -1, 64) != value:
+			t.Errorf("%s: got %v", value, c.Models[0].TokensPerByte)
+		}
 	}
 }

@@ -37,6 +37,7 @@ func (l *loader) provider(name string, t *table) {
 	}
 	// Nothing is known about an upstream at another address than the default.
 	p.CachesPrompts = t.bool("caches_prompts", set.caches && (t.has("preset") || !t.has("base_url") || p.BaseURL == set.baseURL))
+	p.SharedObjects = t.bool("shared_objects", false)
 	missingAuth(t, &p)
 	timeouts(t, &p.Timeout)
 	p.Heartbeat = t.duration("heartbeat", l.cfg.Server.Heartbeat, 0, hour)
@@ -79,6 +80,12 @@ func (l *loader) provider(name string, t *table) {
 	options := t.table("options")
 	all := set.options.over(l.pluginOptions[p.Plugin]).over(options.free())
 	p.Options = all.raw()
+	p.Free, p.PriceLists = set.local, set.prices
+	for _, f := range all {
+		if lists := set.clouds[strings.Trim(string(f.json), `"`)]; f.name == "api" && lists != nil {
+			p.PriceLists = lists
+		}
+	}
 	l.checkLater(t, "options", p.Plugin, false)
 	t.finish()
 	if p.Off == "" {

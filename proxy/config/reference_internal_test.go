@@ -87,7 +87,7 @@ func TestReferenceHasTheDefaults(t *testing.T) {
 			t.Errorf("%s = %s: %v", s.Path, s.Default, err)
 			continue
 		}
-		if d := cmp.Diff(unset, set, cmpopts.IgnoreTypes(Position{}), cmpopts.EquateEmpty(), sameZone); d != "" {
+		if d := cmp.Diff(unset, set, cmpopts.IgnoreTypes(Position{}), cmpopts.EquateEmpty(), cmpopts.IgnoreUnexported(Config{}), sameZone); d != "" {
 			t.Errorf("%s = %s differs from the default:\n%s", s.Path, s.Default, d)
 		}
 	}
@@ -203,7 +203,7 @@ func parseWith(t *testing.T, path, value string) (*Config, error) {
 	case strings.HasPrefix(path, "models[].shadow[]."):
 		model["shadow"] = []any{map[string]any{"target": "x/m"}}
 	case strings.HasPrefix(path, "models[].canary."):
-		model["canary"] = map[string]any{"target": "x/m", "steps": []any{"1%"}}
+		model["canary"] = map[string]any{"target": "x/o", "steps": []any{"1%"}}
 	}
 	var budgets []any
 	if strings.Contains(path, ".budgets[].") {

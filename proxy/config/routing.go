@@ -95,16 +95,18 @@ type Shadow struct {
 	Provider, Model string
 	Share           float64         // share of requests that are copied, 0 to 1
 	Options         json.RawMessage // a JSON object: options of the provider or the model's target, overridden by the shadow's
+	Pricing         Pricing
 }
 
 // Canary is a target that gets a growing share of the requests.
 type Canary struct {
 	Provider, Model string
 	Options         json.RawMessage // a JSON object: options of the provider or the model's target
-	Steps           []float64       // shares of requests, 0 to 1, ascending
-	Every           time.Duration   // how long each step takes
-	MaxErrors       float64         // share of failed requests above which the canary is rolled back
-	MaxTraps        int             // number of traps of the provider's plugin at which the canary is rolled back
+	Pricing         Pricing
+	Steps           []float64     // shares of requests, 0 to 1, ascending
+	Every           time.Duration // how long each step takes
+	MaxErrors       float64       // share of failed requests above which the canary is rolled back
+	MaxTraps        int           // number of traps of the provider's plugin at which the canary is rolled back
 }
 
 // routerKeys are the keys of [router] that are not settings of the plugin.
@@ -259,19 +261,26 @@ func (l *loader) routerOf(t *table, base routerUse) (use routerUse, own bool) {
 	return use, own
 }
 
-// routing reads the routing keys of a model whose targets have been read. from is the index of the model's first entry
-// in l.optionTables.
-func (l *loader) routing(t *table, m *Model, use routerUse, from int) {
+// routing reads the routing keys of a model whose targets have been read; weighted reports whether one of them sets a
+// weight. from is the index of the model's first entry in l.optionTables.
+func (l *loader) routing(t *table, m *Model, use routerUse, from int, weighted bool) {
 	m.Affinity = l.affinity(t)
-	if m.Affinity.By == AffinityDefault {
-		m.Affinity = l.cfg.Router.Affinity
-	} else if use.plugin == "" && m.Affinity.By != AffinityNone {
-		use.plugin = l.pluginNamed(t, t.lookUp("affinity"), "affinity", bundledRouter, strconv.Quote(bundledRouter))
+	weighted = weighted && len(m.Targets) > 1
+	own := m.Affinity.By != AffinityDefault && m.Affinity.By != AffinityNone
+	if use.plugin == "" && (own || weighted) {
+		member := "targets"
+		if own {
+			member = "affinity"
+		}
+		use.plugin = l.pluginNamed(t, t.lookUp(member), member, bundledRouter, strconv.Quote(bundledRouter))
 		use.settings = l.pluginOptions[use.plugin]
 		l.use(use.plugin)
 	}
 	if m.Affinity.By == AffinityDefault {
-		m.Affinity.By = l.defaultAffinity(m.Targets)
+		m.Affinity = l.cfg.Router.Affinity
+	}
+	if m.Affinity.By == AffinityDefault {
+		m.Affinity.By = l.defaultAffinity(m.Targets, weighted)
 	}
 	m.Router = use.resolved()
 	m.Rules = l.rules(t.tables("rules"), m, use)
@@ -282,9 +291,13 @@ func (l *loader) routing(t *table, m *Model, use routerUse, from int) {
 	m.Canary = l.canary(t, m)
 }
 
-// defaultAffinity returns AffinityConversation if the targets differ only in weight and one of them caches prompts. It
-// depends only on the configuration and not on measurements, about which the nodes of a cluster would disagree.
-func (l *loader) defaultAffinity(targets []Target) AffinityBy {
+// defaultAffinity returns AffinityConversation if a target sets a weight, or if the targets are equal and one of them
+// caches prompts. It depends only on the configuration and not on measurements, about which the nodes of a cluster would
+// disagree.
+func (l *loader) defaultAffinity(targets []Target, weighted bool) AffinityBy {
+	if weighted {
+		return AffinityConversation
+	}
 	caches := false
 	for i := range targets {
 		g, first := &targets[i], &targets[0]

@@ -83,7 +83,7 @@ func TestRoutingErrors(t *testing.T) {
 		}},
 		{"one target", one + "hedge = { after = \"p95\" }\ncanary = { target = \"caching/m\", steps = [\"1%\"] }\n", []string{
 			"4:9: models[0].hedge: a hedge needs a second target; the model has one",
-			"5:21: models[0].canary.target: is already the only target of the model",
+			"5:21: models[0].canary.target: is also one of the model's targets, which get all other requests: remove it there",
 		}},
 		{"hedges and retries", model + "hedge = { after = \"p100\", budget = 1.5 }\nretry = { attempts = 0, backoff = \"2m\" }\n" + strings.Replace(model, `"m"`, `"k"`, 1) + "hedge = { after = \"soon\" }\n", []string{
 			`4:19: models[0].hedge.after: "p100" is not a percentile; write one such as "p95", or a duration such as "2s"`,

@@ -43,7 +43,7 @@ affinity = "header:X-Session"
 retry = { attempts = 3, backoff = "1s" }
 hedge = { after = "p99.5", budget = 0.1 }
 shadow = [{ target = "other/m/v2", share = 0.5, options = { thinking = "drop" } }]
-canary = { target = "caching/m", steps = ["1%", "12.5%", "100%"], every = "1h", back_on = { errors = 0.2, traps = 3 } }
+canary = { target = "caching/m2", steps = ["1%", "12.5%", "100%"], every = "1h", back_on = { errors = 0.2, traps = 3 } }
 rules = [
   { name = "small", when = { prompt_tokens = [0, 1000], tools = false, api = ["chat"], time = ["08:00-18:00", "22:00-06:00"] }, targets = ["other/*"], strategy = "priority" },
   { name = "rest", targets = ["caching", "other/n"] },
@@ -90,7 +90,7 @@ zone = "Europe/Berlin"
 		Hedge:   &config.Hedge{Quantile: 0.995, Budget: 0.1},
 		Shadows: []config.Shadow{{Provider: "other", Model: "m/v2", Share: 0.5, Options: json.RawMessage(`{"thinking":"drop"}`)}},
 		Canary: &config.Canary{
-			Provider: "caching", Model: "m", Options: m.Targets[0].Options, Steps: []float64{0.01, 0.125, 1}, Every: time.Hour, MaxErrors: 0.2, MaxTraps: 3,
+			Provider: "caching", Model: "m2", Options: m.Targets[0].Options, Steps: []float64{0.01, 0.125, 1}, Every: time.Hour, MaxErrors: 0.2, MaxTraps: 3,
 		},
 	}
 	got := config.Model{Router: m.Router, Affinity: m.Affinity, Rules: m.Rules, Retry: m.Retry, Hedge: m.Hedge, Shadows: m.Shadows, Canary: m.Canary}
@@ -154,13 +154,44 @@ func TestModelRouters(t *testing.T) {
 	}
 }
 
+// TestWeightsNeedNoRouter checks that a weight makes the bundled router the default of its model, and of no other.
+func TestWeightsNeedNoRouter(t *testing.T) {
+	const digest = `sha256 = "0000000000000000000000000000000000000000000000000000000000000000"`
+	for _, tt := range []struct{ name, tables, targets, model, want string }{
+		{"no weight", "", `{ provider = "other" }, { provider = "caching" }`, "", ""},
+		{"one weight", "", `{ provider = "other", weight = 2 }, { provider = "caching" }`, "", "router {}"},
+		{"the default weight", "", `{ provider = "other", weight = 1 }, { provider = "caching" }`, "", "router {}"},
+		{"a weight of 0", "", `{ provider = "other", weight = 0 }, { provider = "caching" }`, "", "router {}"},
+		{"no affinity", "", `{ provider = "other", weight = 2 }, { provider = "caching" }`, `affinity = "none"`, "router {}"},
+		{"no affinity of any model", "[router]\naffinity = \"none\"\n", `{ provider = "other", weight = 2 }, { provider = "caching" }`, "", "router {}"},
+		{"one target", "", `{ provider = "other", weight = 2 }`, "", ""},
+		{"the model's strategy", "", `{ provider = "other", weight = 2 }, { provider = "caching" }`, `strategy = "priority"`, `router {"strategy":"priority"}`},
+		{"the strategy of all models", "[router]\nstrategy = \"cheapest\"\n", `{ provider = "other", weight = 2 }, { provider = "caching" }`, "", `router {"strategy":"cheapest"}`},
+		{"another router", "[plugins.mine]\nfile = \"mine.wasm\"\n" + digest + "\n[router]\nplugin = \"mine\"\n", `{ provider = "other", weight = 2 }, { provider = "caching" }`, "", "mine {}"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			c := mustParse(t, routed+tt.tables+"[[models]]\nid = \"m\"\ntargets = ["+tt.targets+"]\n"+tt.model+"\n[[models]]\nid = \"n\"\ntargets = [{ provider = \"other\" }, { provider = \"caching\" }]\n")
+			r := c.Models[0].Router
+			if got := strings.TrimPrefix(r.Plugin+" "+string(r.Settings), " {}"); got != tt.want {
+				t.Errorf("router %q, want %q", got, tt.want)
+			}
+			if c.Models[1].Router.Plugin != c.Router.Plugin {
+				t.Errorf("the model without weights has the router %q", c.Models[1].Router.Plugin)
+			}
+		})
+	}
+}
+
 func TestDefaultAffinity(t *testing.T) {
 	const two = `{ provider = "caching" }, { provider = "other", weight = 3 }`
 	for _, tt := range []struct{ name, router, targets, model, want string }{
 		{"weights", "", two, "", "conversation"},
 		{"weights and another strategy", "[router]\nstrategy = \"least-latency\"\n", two, "", "conversation"},
 		{"no provider caches prompts", "", `{ provider = "other" }, { provider = "other", model = "n" }`, "", "none"},
+		{"a weight, and no provider caches prompts", "", `{ provider = "other", weight = 1 }, { provider = "other", model = "n" }`, "", "conversation"},
+		{"weights and a fallback", "", two + `, { provider = "other", model = "n", fallback = true }`, "", "conversation"},
 		{"one target", "", `{ provider = "caching" }`, "", "none"},
+		{"one target with a weight", "", `{ provider = "caching", weight = 2 }`, "", "none"},
 		{"different priorities", "", `{ provider = "caching" }, { provider = "other", priority = 1 }`, "", "none"},
 		{"fallback", "", `{ provider = "caching" }, { provider = "other", fallback = true }`, "", "none"},
 		{"different conditions", "", `{ provider = "caching" }, { provider = "other", when = { stream = true } }`, "", "none"},
@@ -186,11 +217,11 @@ func TestRetryDefaults(t *testing.T) {
 			t.Errorf("%s: %+v, want %d attempts", targets, got, want)
 		}
 	}
-	m := mustParse(t, routed+"[[models]]\nid = \"m\"\ntargets = [{ provider = \"other\" }, { provider = \"caching\" }]\nhedge = { after = \"1.5s\" }\ncanary = { target = \"other\", steps = [\"5%\"] }\nshadow = [{ target = \"caching\" }]\n").Models[0]
+	m := mustParse(t, routed+"[[models]]\nid = \"m\"\ntargets = [{ provider = \"other\" }, { provider = \"caching\" }]\nhedge = { after = \"1.5s\" }\ncanary = { target = \"other/n\", steps = [\"5%\"] }\nshadow = [{ target = \"caching\" }]\n").Models[0]
 	if h := m.Hedge; h.After != 1500*time.Millisecond || h.Quantile != 0 || h.Budget != 0.05 {
 		t.Errorf("hedge %+v", h)
 	}
-	if c := m.Canary; c.Model != "m" || c.Every != 10*time.Minute || c.MaxErrors != 0.05 || c.MaxTraps != 1 {
+	if c := m.Canary; c.Model != "n" || c.Every != 10*time.Minute || c.MaxErrors != 0.05 || c.MaxTraps != 1 {
 		t.Errorf("canary %+v", c)
 	}
 	if s := m.Shadows[0]; s.Model != "m" || s.Share != 0.01 || !strings.Contains(string(s.Options), `"thinking":"keep"`) {

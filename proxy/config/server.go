@@ -1,6 +1,7 @@
 package config
 
 import (
+	"crypto/sha256"
 	"fmt"
 	"net"
 	"net/netip"
@@ -59,8 +60,7 @@ func (l *loader) server(t table) {
 	s.Heartbeat = t.duration("heartbeat", 15*time.Second, 0, hour)
 	s.DrainDelay = t.duration("drain_delay", 0, 0, hour)
 	s.ShutdownTimeout = t.duration("shutdown_timeout", 30*time.Second, 0, hour)
-	dir, n := t.text("cache_dir")
-	s.CacheDir = l.relative(n, dir)
+	l.cacheDir(&t)
 	s.LogFormat = t.choice("log_format", "text", "json")
 	s.LogLevel = t.choice("log_level", "info", "debug", "warn", "error")
 	l.tls(t.table("tls"))
@@ -122,6 +122,11 @@ func (l *loader) bodyMemory(t *table) int64 {
 	return v
 }
 
+func (l *loader) cacheDir(server *table) {
+	dir, n := server.text("cache_dir")
+	l.cfg.Server.CacheDir = l.relative(n, dir)
+}
+
 // resolveAuth decides whether keys are required. Without keys the gateway accepts every request, which is allowed on a
 // loopback address or with auth = "none".
 func (l *loader) resolveAuth() {
@@ -156,12 +161,24 @@ func (l *loader) resolveAuth() {
 	if s.Auth != AuthKeys || !reachable {
 		return
 	}
+	shipped := sha256.Sum256([]byte(ShippedKey))
+	inEnvironment, _ := l.o.Env("SLUICE_KEY")
 	for i := range l.cfg.Keys {
-		if k := &l.cfg.Keys[i]; k.Secret != "" && len(k.Secret) < weakSecret {
-			l.d.warnings = append(l.d.warnings, newError(l.d.file, k.Pos, keyOf("keys", i, "secret"), "the secret is short enough to guess, and the gateway is reachable from other machines; `sluice keys new` generates a strong one"))
+		k := &l.cfg.Keys[i]
+		e := newError(l.d.file, k.Pos, keyOf("keys", i, "secret"), "")
+		switch {
+		case k.Digest == shipped && !k.Disabled && inEnvironment != ShippedKey:
+			e.Text = fmt.Sprintf("%q is the public key of the shipped gateway.toml, and %q is reachable from other machines; set SLUICE_KEY to a key from `sluice keys new`, or to %s to allow it", ShippedKey, s.Listen, ShippedKey)
+			l.d.errs = append(l.d.errs, e)
+		case k.Secret != "" && len(k.Secret) < weakSecret:
+			e.Text = "the secret is short enough to guess, and the gateway is reachable from other machines; `sluice keys new` generates a strong one"
+			l.d.warnings = append(l.d.warnings, e)
 		}
 	}
 }
+
+// ShippedKey is the client key of the gateway.toml that is shipped with the gateway. It is public.
+const ShippedKey = "sk-local"
 
 // devListen is the error for an address that other machines can reach, with Options.Dev.
 const devListen = `%q is reachable from other machines, and --dev is for this machine only: listen on an address such as "127.0.0.1:8080"`

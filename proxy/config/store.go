@@ -12,7 +12,7 @@ import (
 type Store struct {
 	Journal   string         // folder of the journal; "" for the state folder
 	Keep      time.Duration  // how long individual requests are kept; daily sums are kept forever
-	OnFailure string         // StoreServe or StoreRefuse: what happens to requests while the journal cannot be written
+	OnFailure string         // StoreServe or StoreRefuse: what happens to requests with budgets while the journal cannot reserve more room
 	Zone      *time.Location // time zone of the windows of budgets, and of days in the journal
 
 	URL     Secret        // Redis in which several gateways count together; "" if each one counts by itself

@@ -20,8 +20,14 @@ type table struct {
 // exists reports whether the table is in the file.
 func (t *table) exists() bool { return t.n != nil }
 
-// fail reports an error about a key, at n, or at the table if n is nil.
+// fail reports an error about a key, at n, or at the table if n is nil. An error about a reference to a variable in the
+// notation of another gateway says how to write it.
 func (t *table) fail(n *node, name, format string, args ...any) {
+	if n != nil && n.kind == kindString {
+		if variable := foreignVariable(n.text); variable != "" {
+			format, args = format+"; a variable is written ${%s}", append(args, variable)
+		}
+	}
 	t.d.fail(t.offset(n), t.key(name), format, args...)
 }
 

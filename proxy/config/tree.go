@@ -161,15 +161,18 @@ func (d *document) add(n *node, name string, offset int, value *node) *node {
 // document is a configuration being parsed, which consists of the main file and those that it includes, with the errors
 // so far.
 type document struct {
-	file     string // the main file
-	data     []byte // contents of the main file, for parse
-	env      func(string) (string, bool)
-	sources  []*source
-	source   *source  // the file that is being parsed
-	files    []string // included files
-	folders  []string // folders that are searched for files to include
-	errs     Errors
-	unset    []unsetVariable
+	file    string // the main file
+	data    []byte // contents of the main file, for parse
+	env     func(string) (string, bool)
+	sources []*source
+	source  *source  // the file that is being parsed
+	files   []string // included files
+	folders []string // folders that are searched for files to include
+	errs    Errors
+	unset   []unsetVariable
+
+	pluginsOnly bool // Options.PluginsOnly
+
 	warnings Errors
 	free     []freeMember
 	scalars  map[string]error // results of verifyScalar, by notation
@@ -425,6 +428,9 @@ func (d *document) value(v *unstable.Node, start, depth int, where *keyPath) *no
 	case unstable.String:
 		n.kind, n.text = kindString, string(v.Data)
 		d.expand(n, d.p.Raw(v.Raw), where)
+		if name := foreignVariable(n.text); name != "" {
+			d.warn(n.offset, where.String(), "is used as it is; a variable is written ${%s}", name)
+		}
 	default:
 		d.scalar(n, v, where)
 	}

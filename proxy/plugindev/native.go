@@ -325,6 +325,8 @@ func (g *remoteGuest) Models(binding, status int32, body []byte) int32 {
 	return g.call("Models", []int64{int64(binding), int64(status)}, body)
 }
 
+func (g *remoteGuest) Reads(binding int32) int32 { return g.call("Reads", []int64{int64(binding)}) }
+
 func (g *remoteGuest) Choose(binding int32, input []byte) int32 {
 	return g.call("Choose", []int64{int64(binding)}, input)
 }

@@ -9,7 +9,7 @@ package abi
 // host implements. A guest may be older. A newer one receives StatusUnknown for numbers that the host does not know.
 const (
 	Major = 1
-	Minor = 5
+	Minor = 6
 )
 
 // Module is the name of the import module that provides the host's functions.
@@ -31,6 +31,7 @@ const (
 	ExportEnd        = "provider_end"      // (binding) -> status ; optional
 	ExportList       = "provider_list"     // (binding, cursor_length) -> status ; optional
 	ExportModels     = "provider_models"   // (binding, http_status, length) -> status ; optional
+	ExportReads      = "router_reads"      // (binding) -> parts ; optional
 	ExportChoose     = "router_choose"     // (binding, length) -> status
 
 	ExportFilterRequest = "filter_request" // (binding, length) -> status ; optional
@@ -68,6 +69,44 @@ const (
 	FormRerank      Forms = 64 // Cohere rerank
 
 	FormsKnown Forms = 127 // all of them
+)
+
+// RouterParts is the result of router_reads: the parts of the compact input that cost the host something to prepare.
+type RouterParts int32
+
+// The parts of the compact input.
+const (
+	RouterCosts    RouterParts = 1 // the expected cost of each target
+	RouterHashes   RouterParts = 2 // the hashes of the conversation and the user
+	RouterDocument RouterParts = 4 // the summary as JSON, and the options of targets
+)
+
+// Sizes in bytes of the compact input's head and records. A later minor version may append to both.
+const (
+	RouterHeadSize   = 96
+	RouterRecordSize = 104
+)
+
+// RouterFlags are the flags in the head of the compact input.
+type RouterFlags int32
+
+// The flags of a request.
+const (
+	RouterStream       RouterFlags = 1 // the client requests a stream
+	RouterIncludeUsage RouterFlags = 2 // the client requests usage in the stream
+	RouterAffinity     RouterFlags = 4 // the affinity hash is known
+	RouterExplained    RouterFlags = 8 // the explanation is read
+)
+
+// TargetFlags are the flags in a record of the compact input.
+type TargetFlags int32
+
+// The flags of a target.
+const (
+	TargetFallback      TargetFlags = 1
+	TargetHealthy       TargetFlags = 2
+	TargetCachesPrompts TargetFlags = 4
+	TargetPriced        TargetFlags = 8 // the expected cost is known
 )
 
 // Status is the result of an import. An import that returns a length returns a negative status in its place.
@@ -264,7 +303,7 @@ const (
 	WhatAssistant     What = 10
 	WhatToolResult    What = 11
 	WhatSentArguments What = 12 // arguments of tool calls in the request's history
-	WhatOther         What = 13 // descriptions of tools, inputs of embeddings, documents of rerank requests
+	WhatOther         What = 13 // everything else: names, tools, metadata, inputs of embeddings, documents of rerank requests
 )
 
 // TextFlags are properties of a text that is passed to a filter.

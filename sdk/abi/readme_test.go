@@ -54,7 +54,7 @@ func TestReadmeHasEveryExport(t *testing.T) {
 	text := readme(t)
 	for _, name := range []string{
 		abi.ExportMemory, abi.ExportInitialize, abi.ExportVersion, abi.ExportBuffer, abi.ExportPlugin, abi.ExportConfigure, abi.ExportForms, abi.ExportCollect,
-		abi.ExportRequest, abi.ExportResponse, abi.ExportEvent, abi.ExportEnd, abi.ExportList, abi.ExportModels, abi.ExportChoose,
+		abi.ExportRequest, abi.ExportResponse, abi.ExportEvent, abi.ExportEnd, abi.ExportList, abi.ExportModels, abi.ExportReads, abi.ExportChoose,
 		abi.ExportFilterRequest, abi.ExportFilterText,
 	} {
 		if !strings.Contains(text, "\n| `"+name+"` |") {
@@ -132,8 +132,12 @@ func TestReadmeHasEveryNumber(t *testing.T) {
 		"TextOfRequest": "| %d | the text is of a request", "TextComplete": "| %d | the text is complete", "TextStreamed": "| %d | the response is streamed",
 		"FormMessages": "| %d | `messages` |", "FormResponses": "| %d | `responses` |", "FormGemini": "| %d | `gemini` |",
 		"FormCompletions": "| %d | `completions` |", "FormEmbeddings": "| %d | `embeddings` |", "FormModerations": "| %d | `moderations` |",
-		"FormRerank": "| %d | `rerank` |",
-		"StatusOK":   "| %d | done", "StatusAbsent": "| %d | absent", "StatusRefused": "| %d | refused",
+		"FormRerank":  "| %d | `rerank` |",
+		"RouterCosts": "| %d | `expected_cost`", "RouterHashes": "| %d | the hashes", "RouterDocument": "| %d | the document",
+		"RouterStream": "sum of %d: `stream`", "RouterIncludeUsage": "%d: `include_usage`", "RouterAffinity": "%d: `affinity` is known", "RouterExplained": "%d: an explanation is read",
+		"TargetFallback": "sum of %d: `fallback`", "TargetHealthy": "%d: `healthy`", "TargetCachesPrompts": "%d: `caches_prompts`", "TargetPriced": "%d: `expected_cost` is known",
+		"RouterHeadSize": "a head of %d bytes", "RouterRecordSize": "A record of %d bytes",
+		"StatusOK": "| %d | done", "StatusAbsent": "| %d | absent", "StatusRefused": "| %d | refused",
 		"StatusTooLarge": "| %d | too large", "StatusUnknown": "| %d | unknown",
 		"EventPlain": "| %d | an event", "EventException": "| %d | a frame of type `exception`", "EventError": "| %d | a frame of type `error`",
 		"LogDebug": "%d debug", "LogInfo": "%d info", "LogWarn": "%d warn", "LogError": "%d error",

@@ -2,7 +2,7 @@
 // The names and numbers of the plugin ABI, and its imports. sdk/abi/README.md specifies them.
 
 export const MAJOR: i32 = 1;
-export const MINOR: i32 = 5;
+export const MINOR: i32 = 6;
 export const RETRY_AFTER_UNKNOWN: i32 = -1;
 export const DONE_NOW: i32 = 0;
 export const DONE_AT_END: i32 = 1;
@@ -48,6 +48,37 @@ export enum Forms {
   Moderations = 32,
   /** Cohere rerank */
   Rerank = 64,
+}
+
+/** RouterParts is the result of router_reads: the parts of the compact input that cost the host something to prepare. */
+export enum RouterParts {
+  /** the expected cost of each target */
+  Costs = 1,
+  /** the hashes of the conversation and the user */
+  Hashes = 2,
+  /** the summary as JSON, and the options of targets */
+  Document = 4,
+}
+
+/** RouterFlags are the flags in the head of the compact input. */
+export enum RouterFlags {
+  /** the client requests a stream */
+  Stream = 1,
+  /** the client requests usage in the stream */
+  IncludeUsage = 2,
+  /** the affinity hash is known */
+  Affinity = 4,
+  /** the explanation is read */
+  Explained = 8,
+}
+
+/** TargetFlags are the flags in a record of the compact input. */
+export enum TargetFlags {
+  Fallback = 1,
+  Healthy = 2,
+  CachesPrompts = 4,
+  /** the expected cost is known */
+  Priced = 8,
 }
 
 /** Status is the result of an import. An import that returns a length returns a negative status in its place. */
@@ -207,7 +238,7 @@ export enum What {
   ToolResult = 11,
   /** arguments of tool calls in the request's history */
   SentArguments = 12,
-  /** descriptions of tools, inputs of embeddings, documents of rerank requests */
+  /** everything else: names, tools, metadata, inputs of embeddings, documents of rerank requests */
   Other = 13,
 }
 

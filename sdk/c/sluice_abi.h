@@ -14,7 +14,7 @@ typedef struct {
 
 enum {
 	SLUICE_MAJOR = 1,
-	SLUICE_MINOR = 5,
+	SLUICE_MINOR = 6,
 	SLUICE_RETRY_AFTER_UNKNOWN = -1,
 	SLUICE_DONE_NOW = 0,
 	SLUICE_DONE_AT_END = 1,
@@ -47,6 +47,29 @@ enum sluice_forms {
 	SLUICE_FORMS_EMBEDDINGS = 16, /* OpenAI embeddings */
 	SLUICE_FORMS_MODERATIONS = 32,
 	SLUICE_FORMS_RERANK = 64, /* Cohere rerank */
+};
+
+/* RouterParts is the result of router_reads: the parts of the compact input that cost the host something to prepare. */
+enum sluice_router_parts {
+	SLUICE_ROUTER_COSTS = 1, /* the expected cost of each target */
+	SLUICE_ROUTER_HASHES = 2, /* the hashes of the conversation and the user */
+	SLUICE_ROUTER_DOCUMENT = 4, /* the summary as JSON, and the options of targets */
+};
+
+/* RouterFlags are the flags in the head of the compact input. */
+enum sluice_router_flags {
+	SLUICE_ROUTER_STREAM = 1, /* the client requests a stream */
+	SLUICE_ROUTER_INCLUDE_USAGE = 2, /* the client requests usage in the stream */
+	SLUICE_ROUTER_AFFINITY = 4, /* the affinity hash is known */
+	SLUICE_ROUTER_EXPLAINED = 8, /* the explanation is read */
+};
+
+/* TargetFlags are the flags in a record of the compact input. */
+enum sluice_target_flags {
+	SLUICE_TARGET_FALLBACK = 1,
+	SLUICE_TARGET_HEALTHY = 2,
+	SLUICE_TARGET_CACHES_PROMPTS = 4,
+	SLUICE_TARGET_PRICED = 8, /* the expected cost is known */
 };
 
 /* Status is the result of an import. An import that returns a length returns a negative status in its place. */
@@ -179,7 +202,7 @@ enum sluice_what {
 	SLUICE_WHAT_ASSISTANT = 10,
 	SLUICE_WHAT_TOOL_RESULT = 11,
 	SLUICE_WHAT_SENT_ARGUMENTS = 12, /* arguments of tool calls in the request's history */
-	SLUICE_WHAT_OTHER = 13, /* descriptions of tools, inputs of embeddings, documents of rerank requests */
+	SLUICE_WHAT_OTHER = 13, /* everything else: names, tools, metadata, inputs of embeddings, documents of rerank requests */
 };
 
 /* TextFlags are properties of a text that is passed to a filter. */

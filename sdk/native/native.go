@@ -56,7 +56,7 @@ func (n *Instance) Has(export string) bool {
 		return true
 	case abi.ExportForms, abi.ExportRequest, abi.ExportResponse, abi.ExportEvent, abi.ExportEnd, abi.ExportList, abi.ExportModels:
 		return n.provider != nil
-	case abi.ExportChoose:
+	case abi.ExportReads, abi.ExportChoose:
 		return n.router != nil
 	case abi.ExportFilterRequest, abi.ExportFilterText:
 		return n.filter != nil
@@ -110,6 +110,12 @@ func (n *Instance) List(binding int32, cursor []byte) int32 {
 func (n *Instance) Models(binding, status int32, body []byte) int32 {
 	defer n.enter()()
 	return n.provider.Models(binding, status, body)
+}
+
+// Reads is the export router_reads.
+func (n *Instance) Reads(binding int32) int32 {
+	defer n.enter()()
+	return n.router.Reads(binding)
 }
 
 // Choose is the export router_choose.

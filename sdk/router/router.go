@@ -23,6 +23,7 @@ package router
 
 import (
 	"github.com/sluice-gateway/sluice/sdk"
+	"github.com/sluice-gateway/sluice/sdk/abi"
 	"github.com/sluice-gateway/sluice/sdk/internal/guest"
 	"github.com/sluice-gateway/sluice/sdk/internal/host"
 	"github.com/sluice-gateway/sluice/sdk/internal/summary"
@@ -49,6 +50,11 @@ type Target struct {
 	TokensPerSecond float64 // average speed of the output; 0 if unknown
 	CachedShare     float64 // recent share of prompt tokens read from the provider's cache, 0 to 1; 0 if unknown
 	CachesPrompts   bool    // the provider is known to cache prefixes of prompts
+
+	// ExpectedCost is what the request probably costs at the target, in US dollars. It is unknown unless Priced is true:
+	// for a target without a price, and on hosts before version 1.6 of the ABI.
+	ExpectedCost float64
+	Priced       bool
 }
 
 // Choice is a request that needs a target. Its slices are valid until the call returns.
@@ -79,16 +85,49 @@ type Choice struct {
 	// Metadata is the request's member metadata, and Headers contains headers of the client under their lower-case
 	// names. Both are objects, reduced to what the configuration allows routers to read.
 	Metadata, Headers json.Value
+
+	// Unexplained is set if nobody reads the explanation, which then need not be written.
+	Unexplained bool
 }
 
 // Candidate adds the next target to try, by its index in Targets.
 func (c *Choice) Candidate(index int) { host.Candidate(int32(index)) }
 
 // Explain gives operators a short reason for the order.
-func (c *Choice) Explain(why string) { host.Explain(host.Bytes(why)) }
+func (c *Choice) Explain(why string) {
+	if !c.Unexplained {
+		host.Explain(host.Bytes(why))
+	}
+}
+
+// Policy is a router with the settings of one use in the configuration.
+type Policy interface {
+	// Reads returns what Choose reads of a Choice besides its numbers and the targets' names. Less is cheaper: with 0, a
+	// Choice has only Stream, IncludeUsage, Random, Flags, BodySize, Affinity, the numbers of tokens, messages, images and
+	// tools, and targets without Options and ExpectedCost. Gateways before version 1.6 of the ABI provide everything that
+	// they know.
+	Reads() abi.RouterParts
+
+	// Choose names the candidates.
+	Choose(c *Choice) error
+}
+
+// The parts of a Choice that a Policy may read.
+const (
+	Costs    = abi.RouterCosts    // Target.ExpectedCost
+	Hashes   = abi.RouterHashes   // Choice.Conversation and Choice.User
+	Document = abi.RouterDocument // Target.Options and all other fields of Choice, which the plugin has to parse
+)
+
+// RegisterPolicy adds a router that parses its settings once for each use in the configuration. name is as for RegisterAs,
+// or empty for a program's only plugin. An error from configure rejects the configuration.
+func RegisterPolicy(name string, configure func(settings json.Value) (Policy, error)) {
+	guest.Register(name, func() guest.Guest { return &instance{configure: configure} })
+}
 
 // Register makes choose the program's plugin. Call it in an init function. check may be nil; otherwise it is called
-// with the router's settings before any choice, and an error from it rejects the configuration.
+// with the router's settings before any choice, and an error from it rejects the configuration. RegisterPolicy makes
+// calls cheaper.
 func Register(choose func(c *Choice) error, check func(settings json.Value) error) {
 	RegisterAs("", choose, check)
 }
@@ -96,21 +135,37 @@ func Register(choose func(c *Choice) error, check func(settings json.Value) erro
 // RegisterAs is like Register, for a program with several plugins: the configuration selects a plugin of the module by
 // its name.
 func RegisterAs(name string, choose func(c *Choice) error, check func(settings json.Value) error) {
-	guest.Register(name, func() guest.Guest { return &instance{choose: choose, check: check} })
+	RegisterPolicy(name, func(settings json.Value) (Policy, error) {
+		if check != nil {
+			if err := check(settings); err != nil {
+				return nil, err
+			}
+		}
+		return function(choose), nil
+	})
 }
+
+// function is a Policy that may read everything.
+type function func(c *Choice) error
+
+func (function) Reads() abi.RouterParts   { return Costs | Hashes | Document }
+func (f function) Choose(c *Choice) error { return f(c) }
 
 // maxBindings is the maximum number of uses of one router in a configuration.
 const maxBindings = 1 << 12
 
-// instance is an instance of the plugin with the settings of all its bindings.
+// instance is an instance of the plugin with the policies of all its bindings.
 type instance struct {
-	choose   func(c *Choice) error
-	check    func(settings json.Value) error
-	settings []json.Value // by binding; nil if the binding is not configured
-	choice   Choice
-	summary  summary.Reader
-	inner    json.Reader  // reads the summary
-	more     json.Members // the summary's members that sdk.Summary lacks
+	configure func(settings json.Value) (Policy, error)
+	bindings  []binding
+	choice    Choice
+	summary   summary.Reader
+	more      json.Members // the summary's members that sdk.Summary lacks
+}
+
+type binding struct {
+	policy   Policy // nil if the binding is not configured
+	settings json.Value
 }
 
 var _ guest.Router = (*instance)(nil)
@@ -120,33 +175,59 @@ func (i *instance) Configure(n int32, settings []byte) int32 {
 	if n < 0 || n >= maxBindings {
 		return guest.Failed
 	}
-	for int(n) >= len(i.settings) {
-		i.settings = append(i.settings, nil)
+	for int(n) >= len(i.bindings) {
+		i.bindings = append(i.bindings, binding{})
 	}
 	own := append(json.Value{}, settings...)
-	if i.check != nil {
-		if err := i.check(own); err != nil {
-			return guest.FinishCall(err, false)
-		}
+	policy, err := i.configure(own)
+	if err != nil {
+		return guest.FinishCall(err, false)
 	}
-	i.settings[n] = own
+	i.bindings[n] = binding{policy, own}
 	return guest.OK
+}
+
+// binding returns a configured binding, or nil.
+func (i *instance) binding(n int32) *binding {
+	if n < 0 || int(n) >= len(i.bindings) || i.bindings[n].policy == nil {
+		return nil
+	}
+	return &i.bindings[n]
+}
+
+// Reads is the export router_reads.
+func (i *instance) Reads(n int32) int32 {
+	b := i.binding(n)
+	if b == nil {
+		return -1
+	}
+	return int32(b.policy.Reads())
 }
 
 // Choose is the export router_choose.
 func (i *instance) Choose(n int32, input []byte) int32 {
-	if n < 0 || int(n) >= len(i.settings) || i.settings[n] == nil {
+	b := i.binding(n)
+	if b == nil {
 		return guest.Failed
 	}
 	c := &i.choice
-	*c = Choice{Settings: i.settings[n], Targets: c.Targets[:0]}
-	var r json.Reader
-	r.Reset(input)
-	i.read(&r)
-	if err := r.End(); err != nil {
-		return guest.FinishCall(err, false)
+	*c = Choice{Settings: b.settings, Targets: c.Targets[:0]}
+	document := input
+	if isCompact(input) {
+		var ok bool
+		if document, ok = c.readCompact(input); !ok {
+			return guest.FinishCall(errCompact, false)
+		}
 	}
-	return guest.FinishCall(i.choose(c), false)
+	if len(document) > 0 {
+		var r json.Reader
+		r.Reset(document)
+		i.read(&r)
+		if err := r.End(); err != nil {
+			return guest.FinishCall(err, false)
+		}
+	}
+	return guest.FinishCall(b.policy.Choose(c), false)
 }
 
 func (i *instance) read(r *json.Reader) {
@@ -154,7 +235,7 @@ func (i *instance) read(r *json.Reader) {
 	for o := r.Object(); o.Next(); {
 		switch string(r.Name()) {
 		case "summary":
-			i.readSummary(r.Raw())
+			i.readSummary(r)
 		case "targets":
 			for a := r.Array(); a.Next(); {
 				c.Targets = append(c.Targets, Target{})
@@ -184,12 +265,10 @@ const (
 var shape = json.NewShape("key", "team", "key_tags", "affinity", "conversation", "user", "prompt_tokens", "max_tokens_asked", "messages", "images",
 	"tools", "metadata", "headers")
 
-func (i *instance) readSummary(document []byte) {
-	c, m := &i.choice, &i.more
-	i.inner.Reset(document)
-	i.summary.Read(&c.Summary, &i.inner)
-	i.inner.Reset(document)
-	i.inner.Members(m, shape)
+func (i *instance) readSummary(r *json.Reader) {
+	c, m, again := &i.choice, &i.more, *r
+	i.summary.Read(&c.Summary, r)
+	again.Members(m, shape)
 	c.Key, c.Team, c.KeyTags = m.Text(key), m.Text(team), m.Raw(keyTags)
 	c.HasAffinity = m.Has(affinity)
 	c.Affinity, c.Conversation, c.User = summary.ParseHex(m.Inside(affinity)), summary.ParseHex(m.Inside(conversation)), summary.ParseHex(m.Inside(user))
@@ -236,6 +315,8 @@ func (t *Target) read(r *json.Reader) {
 			t.CachedShare, _ = r.Float()
 		case "caches_prompts":
 			t.CachesPrompts, _ = r.Bool()
+		case "expected_cost":
+			t.ExpectedCost, t.Priced = r.Float()
 		}
 	}
 }

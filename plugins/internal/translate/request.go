@@ -68,6 +68,11 @@ func ToolChoice(choice json.Value) json.Value {
 	return choice
 }
 
+// ForcesTool reports whether a tool choice forces a tool call.
+func ForcesTool(choice json.Value) bool {
+	return choice.Is("required") || choice.Get("function").Kind() == json.Object
+}
+
 // Effort returns a reasoning_effort, or nil for "default", which requests no particular effort.
 func Effort(text []byte) []byte {
 	if string(text) == "default" {

@@ -84,7 +84,7 @@ func (b *Books) openBook() (err error) {
 			return err
 		}
 		b.secrets = b.options.Redactor()
-		o.Store, o.Share, o.Lease, o.Timeout = b.store, c.Share, c.Lease, c.Timeout
+		o.Store, o.Share, o.Lease, o.Timeout = b.store, &c.Share, c.Lease, c.Timeout
 		if b.state.Path != "" {
 			if o.Instance, err = b.state.Identity(); err != nil {
 				b.options.Log.Warn("no lasting identity: after a restart the store treats this gateway as another one", "error", err)
@@ -172,8 +172,6 @@ func (b *Books) Usage(q journal.Query) (*journal.Usage, error) {
 	if j == nil {
 		return nil, nil
 	}
-	// On failure the ledger lacks the latest requests, and is shown as it is.
-	_ = j.Flush()
 	return journal.ReadUsage(j.Dir(), j.Zone(), q)
 }
 

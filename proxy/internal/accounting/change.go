@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/sluice-gateway/sluice/proxy/internal/budgets"
+	"github.com/sluice-gateway/sluice/proxy/internal/cost"
 	"github.com/sluice-gateway/sluice/proxy/internal/spend"
 )
 
@@ -50,13 +51,19 @@ func (b *Books) change(c *budgets.Change) (string, error) {
 	case !s.Start.Equal(c.Start):
 		return "", fmt.Errorf("the window that began at %s is not the current one of the budget per %s of %s", c.Start.In(zone).Format(time.RFC3339), c.Per, c.Scope)
 	}
-	credit, result := c.Raise, "raised by "+c.Raise.String()+" USD"
-	if c.Raise == 0 {
-		if credit, result = s.Spent-s.Raised, "reset"; credit <= 0 {
+	credit, released, result := c.Raise, cost.Nano(0), "raised by "+c.Raise.String()+" USD"
+	switch {
+	case c.Release:
+		if credit, released = s.Uncertain, s.Uncertain; credit <= 0 {
+			return fmt.Sprintf("nothing to release: the budget per %s of %s has booked nothing for unknown outcomes", c.Per, c.Scope), nil
+		}
+		result = "has " + credit.String() + " USD back that were booked for unknown outcomes"
+	case c.Raise == 0:
+		if credit, released, result = s.Spent-s.Raised, s.Uncertain, "reset"; credit <= 0 {
 			return fmt.Sprintf("nothing to reset: the budget per %s of %s has %s USD left", c.Per, c.Scope, s.Left()), nil
 		}
 	}
-	err := b.book.Adjust(spend.Adjustment{Scope: c.Scope, Per: c.Per, At: now, Credit: credit, Reason: c.Reason, ID: c.ID})
+	err := b.book.Adjust(spend.Adjustment{Scope: c.Scope, Per: c.Per, At: now, Credit: credit, Released: released, Reason: c.Reason, ID: c.ID})
 	switch {
 	case errors.Is(err, spend.ErrRepeated): // the change was made, but the process ended before it could report that
 	case err != nil:

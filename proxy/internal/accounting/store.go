@@ -59,7 +59,10 @@ func (b *Books) Degraded() (all []string) {
 	}
 	if j := b.journal.Get(); j != nil {
 		if since, err := j.Failure(); err != nil {
-			all = append(all, fmt.Sprintf("journal: not written since %s: %v", since.UTC().Format(time.RFC3339), err))
+			all = append(all, fmt.Sprintf("journal: failing since %s: %v", since.UTC().Format(time.RFC3339), err))
+		}
+		if n := j.Stats().Damaged; n > 0 {
+			all = append(all, fmt.Sprintf("journal: %d files were damaged or missing at the start; the log names them", n))
 		}
 	}
 	return all
@@ -83,6 +86,12 @@ func (b *Books) logEvent(e spend.Event) {
 		store(slog.LevelError, "store is new or has lost data; waiting for all gateways to report", spend.State{Lost: true})
 	case spend.EventStoreUp:
 		store(slog.LevelInfo, "store up", spend.State{})
+	case spend.EventStoreSlow:
+		log.Warn("the store's replies come near store.timeout, or later; raise it, or requests will be served without the store", "round_trip", e.Took.Round(time.Millisecond).String(), "store.timeout", b.config.Timeout.String())
+	case spend.EventScopeDamaged:
+		log.Error("damaged data in the store; limits and budgets of the scope follow when_down until it is repaired", e.Scope.Kind.String(), e.Scope.Name, "error", b.redact(e.Err))
+	case spend.EventScopeRepaired:
+		log.Info("the store counts the scope again", e.Scope.Kind.String(), e.Scope.Name)
 	case spend.EventIdentity:
 		log.Error("another gateway uses the same identity, perhaps from a copy of the state folder; continuing with a new identity")
 	}

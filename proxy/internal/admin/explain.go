@@ -20,7 +20,8 @@ type ExplainRequest struct {
 	Key     string            `json:"key"`     // name of the client's key; "" if no key is required
 	API     string            `json:"api"`     // API that the client uses; "" means chat
 	Headers map[string]string `json:"headers"` // headers of the client's request
-	Body    json.RawMessage   `json:"body"`    // nil means a short prompt
+	Body    json.RawMessage   `json:"body"`    // nil and null mean a short prompt
+	Stream  bool              `json:"stream"`  // asks for a stream, if the body does not say so: in the Gemini API, or without a body
 	Random  string            `json:"random"`  // random number from x-gateway-route; "" gives the odds instead
 }
 
@@ -78,6 +79,9 @@ func parseExplain(body []byte) (*ExplainRequest, error) {
 	}
 	if _, err := d.Token(); err != io.EOF {
 		return nil, errors.New("invalid request: more than one JSON document")
+	}
+	if string(r.Body) == "null" {
+		r.Body = nil
 	}
 	return &r, nil
 }

@@ -28,6 +28,7 @@ func TestExplainRoute(t *testing.T) {
 		{"json", json, valid, 200, `{"model":"m"}`},
 		{"text", text, valid, 200, "model m, key k, api messages, headers map[x-session-id:7], 13 bytes of body\n"},
 		{"large body", text, `{"body":"` + strings.Repeat("x", 1<<20) + `"}`, 200, "1048578 bytes of body"},
+		{"body null", text, `{"model":"m","body":null,"stream":true}`, 200, "0 bytes of body"},
 		{"rejected by the gateway", json, `{"model":"missing"}`, 400, "no such model\n"},
 		{"form of another origin", "Content-Type: text/plain\r\n", valid, 415, "must be application/json"},
 		{"no content type", "", valid, 415, "must be application/json"},

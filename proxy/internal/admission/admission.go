@@ -1,7 +1,7 @@
 // Package admission decides which requests are admitted (Controller.Admit): by the client's key, the type and size of
 // the body, the number of gateways that the request has passed through, and the capacity left. It counts the requests
-// in flight and the memory of their bodies (Limiter), and finds the keys in a request's head (PresentedKeys) so that
-// they can be redacted.
+// in flight and the memory of their bodies, shares the capacity fairly between keys (Limiter), and finds the keys in a
+// request's head (PresentedKeys) so that they can be redacted.
 //
 // It decides by the head alone. Limits and budgets are counted in tokens and need the body, so they are in package
 // spend. The caller provides the endpoint of a request and the configured keys in an Arrival.
@@ -87,8 +87,10 @@ type Arrival struct {
 	Ctx    *fasthttp.RequestCtx
 	Record *telemetry.Record
 
-	// Reservation receives the reservation of a completion. If nil, Admit only checks whether there is capacity.
+	// Reservation receives the reservation of a completion, which Waiter may wait for. If nil, Admit only checks whether
+	// there is capacity.
 	Reservation *Reservation
+	Waiter      Waiter
 }
 
 // Admit decides by a request's head whether it is admitted. It checks the client's key, then the body's type and size,
@@ -117,9 +119,9 @@ func (c *Controller) Admit(r *Arrival) (*access.Key, *apierror.Error) {
 		return key, loopDetected(hops)
 	}
 	if r.Reservation != nil {
-		return key, c.Reserve(r.Reservation)
+		return key, c.ReserveFor(r.Reservation, key.Name(), r.Waiter)
 	}
-	return key, c.check(size)
+	return key, c.check(key.Name(), size)
 }
 
 // TooLarge returns the error of a request whose body exceeds the limit.

@@ -81,7 +81,5 @@ func NextHops(n int) string { return hopTexts[n+1] }
 
 // loopDetected returns the error of a request that has passed through too many gateways, none of which should retry it.
 func loopDetected(hops int) *apierror.Error {
-	e := apierror.Invalid("loop_detected", "", "The request has passed through %d gateways: one of them is its own provider.", hops)
-	e.NoRetry = true
-	return e
+	return apierror.Invalid("loop_detected", "", "The request has passed through %d gateways: one of them is its own provider.", hops)
 }

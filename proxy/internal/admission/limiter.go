@@ -14,6 +14,7 @@ type Limiter struct {
 	maxMemory   atomic.Int64
 	requests    atomic.Int64
 	memory      atomic.Int64
+	fairness
 }
 
 const (
@@ -29,6 +30,7 @@ const (
 func (r *Limiter) setLimits(requests int, memory int64) {
 	r.maxRequests.Store(int64(requests))
 	r.maxMemory.Store(memory)
+	r.admitWaiting()
 }
 
 // Requests returns how many completions are in flight.
@@ -37,10 +39,11 @@ func (r *Limiter) Requests() int64 { return r.requests.Load() }
 // BodyMemory returns how many bytes of memory bodies take, except for the first 64 KiB of each.
 func (r *Limiter) BodyMemory() int64 { return r.memory.Load() }
 
-// check returns an error if there is no capacity for another completion with a body of n bytes. It reserves nothing.
-func (r *Limiter) check(n int) *apierror.Error {
+// check returns an error if there is no capacity for another completion of a key with a body of n bytes, and the key may
+// not wait for it. It reserves nothing.
+func (r *Limiter) check(key string, n int) *apierror.Error {
 	switch {
-	case r.requests.Load() >= r.maxRequests.Load():
+	case !r.mayReserve(key):
 		return overloaded(telemetry.ShedRequests)
 	case n > uncountedBody && r.memory.Load()+int64(n)-uncountedBody > r.maxMemory.Load():
 		return overloaded(telemetry.ShedBodies)
@@ -51,13 +54,14 @@ func (r *Limiter) check(n int) *apierror.Error {
 // Reservation is a completion's share of a Limiter. The zero value reserves nothing.
 type Reservation struct {
 	limiter  *Limiter // nil if nothing is reserved
+	flow     *flow    // the key's; nil if it was reserved for no key
 	response int64    // bytes counted for a response
 }
 
-// Reserve counts a completion as in flight until v is released.
+// Reserve counts a completion as in flight until v is released. It fails if there is no capacity, or if requests wait
+// for it.
 func (r *Limiter) Reserve(v *Reservation) *apierror.Error {
-	if r.requests.Add(1) > r.maxRequests.Load() {
-		r.requests.Add(-1)
+	if r.waiting.Load() > 0 || !r.acquire() {
 		return overloaded(telemetry.ShedRequests)
 	}
 	v.limiter = r
@@ -68,8 +72,11 @@ func (r *Limiter) Reserve(v *Reservation) *apierror.Error {
 func (v *Reservation) Release() {
 	if v.limiter != nil {
 		v.limiter.Shrink(&v.response)
-		v.limiter.requests.Add(-1)
-		v.limiter = nil
+		if v.flow != nil {
+			v.limiter.leave(v.flow)
+		}
+		v.limiter.free()
+		v.limiter, v.flow = nil, nil
 	}
 }
 

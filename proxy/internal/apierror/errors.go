@@ -22,7 +22,7 @@ type Error struct {
 	UpstreamRequestID string
 
 	RetryAfter   time.Duration // 0: unknown
-	NoRetry      bool          // the client should not retry
+	NoRetry      bool          // retrying is pointless, although the status does not say so: see Permanent
 	TryNext      bool          // another target may succeed
 	Cause        error         // for the log only
 	Allow        string        // the Allow header of a 405
@@ -48,6 +48,21 @@ func (e *Error) Error() string {
 		s += ": " + e.Cause.Error()
 	}
 	return s
+}
+
+// Permanent reports whether the same request would fail again, so that its client should not retry it.
+func (e *Error) Permanent() bool {
+	switch {
+	case e.NoRetry, e.Code == "upstream_not_found": // plugins set that code
+		return true
+	case e.RetryAfter > 0:
+		return false
+	}
+	switch e.Status {
+	case 408, 409, 429, 499:
+		return false
+	}
+	return e.Status >= 400 && e.Status < 500 || e.Status == 505
 }
 
 // Unwrap returns the cause.
@@ -82,8 +97,8 @@ var failures = [abi.FailKinds]struct {
 	abi.FailTooLarge:       {413, KindInvalidRequest, "request_too_large", false, false, "The request is larger than the provider accepts."},
 	abi.FailRateLimit:      {429, KindRateLimit, "rate_limit_exceeded", true, false, "The provider's rate limit has been reached."},
 	abi.FailQuota:          {429, KindInsufficientQuota, "insufficient_quota", true, true, "The gateway's quota with the provider is exhausted."},
-	abi.FailBilling:        {502, KindUpstream, "upstream_billing", true, false, "The gateway's account with the provider needs attention."},
-	abi.FailAuth:           {502, KindUpstream, "upstream_auth_failed", true, false, "The provider refused the gateway's credential."},
+	abi.FailBilling:        {502, KindUpstream, "upstream_billing", true, true, "The gateway's account with the provider needs attention."},
+	abi.FailAuth:           {502, KindUpstream, "upstream_auth_failed", true, true, "The provider refused the gateway's credential."},
 	abi.FailOverloaded:     {503, KindServiceUnavailable, "overloaded", true, false, "The provider is overloaded."},
 	abi.FailNotReady:       {503, KindServiceUnavailable, "model_not_ready", true, false, "The model is not ready."},
 	abi.FailTimeout:        {504, KindTimeout, "upstream_timeout", true, false, "The provider did not respond in time."},

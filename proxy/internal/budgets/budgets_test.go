@@ -343,7 +343,9 @@ func TestChangeRoundTrip(t *testing.T) {
 		}
 		c.Scope = spend.Scope{Kind: spend.Kind(rapid.IntRange(0, 3).Draw(t, "kind")), Name: rapid.StringN(1, 100, 1024).Draw(t, "name")}
 		c.Reason = strings.TrimSpace("x" + rapid.StringOfN(rapid.RuneFrom([]rune(`a "\<é`)), 0, 200, 400).Draw(t, "reason"))
-		c.Raise = cost.Nano(rapid.Int64Range(-9_000_000e9, 9_000_000e9).Draw(t, "raise"))
+		if c.Release = rapid.Bool().Draw(t, "release"); !c.Release {
+			c.Raise = cost.Nano(rapid.Int64Range(-9_000_000e9, 9_000_000e9).Draw(t, "raise"))
+		}
 		if c.Per = config.Period(rapid.IntRange(0, config.Periods-1).Draw(t, "per")); c.Per != config.PerTotal {
 			c.Start, _ = c.Per.Window(time.Unix(rapid.Int64Range(0, 4e9).Draw(t, "at"), 0), time.UTC)
 		}
@@ -370,6 +372,7 @@ func FuzzParse(f *testing.F) {
 	for _, s := range []string{
 		`{"id":"0123456789abcdef","scope":"key","name":"a","per":"month","window_start":"2026-11-01T00:00:00Z","raise_usd":50,"reason":"x"}`,
 		`{"id":"0123456789abcdef","scope":"team","name":"a","per":"total","reason":"x"}`,
+		`{"id":"0123456789abcdef","scope":"team","name":"a","per":"total","reason":"x","release_uncertain":true}`,
 		`{"id":"0123456789abcdef","scope":"team","name":"a","per":"total","reason":"x"} {}`,
 		`{"id":"../../etc/passwd","scope":"team","name":"a","per":"total","raise_usd":1e99,"reason":"\u0000"}`,
 		`[]`, ``, `null`,

@@ -46,8 +46,12 @@ type Change struct {
 	Scope  spend.Scope
 	Per    config.Period
 	Start  time.Time // start of the window; zero for a total budget
-	Raise  cost.Nano // amount to raise the budget by, negative to lower it; 0 resets it, which makes all of it left again
+	Raise  cost.Nano // amount to raise the budget by, negative to lower it; 0 for another change
 	Reason string
+
+	// Release gives back the amounts that are booked for unknown outcomes. Without Raise and Release, the budget is
+	// reset: all of it is left again.
+	Release bool
 }
 
 // NewChange returns a change whose Start is not set. usd is the amount to raise the budget by; "" resets it.
@@ -131,13 +135,15 @@ type document struct {
 	Name   string     `json:"name"`
 	Per    string     `json:"per"`
 	Start  string     `json:"window_start,omitempty"`
-	Raise  *cost.Nano `json:"raise_usd,omitempty"` // nil: a reset
+	Raise  *cost.Nano `json:"raise_usd,omitempty"` // nil: a reset or a release
 	Reason string     `json:"reason"`
+
+	Release bool `json:"release_uncertain,omitempty"`
 }
 
 // encode returns the contents of the change's file.
 func (c *Change) encode() ([]byte, error) {
-	d := document{ID: c.ID, Scope: c.Scope.Kind.String(), Name: c.Scope.Name, Per: c.Per.String(), Reason: c.Reason}
+	d := document{ID: c.ID, Scope: c.Scope.Kind.String(), Name: c.Scope.Name, Per: c.Per.String(), Reason: c.Reason, Release: c.Release}
 	if !c.Start.IsZero() {
 		d.Start = c.Start.UTC().Format(timeLayout)
 	}
@@ -165,7 +171,7 @@ func Parse(data []byte) (*Change, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := &Change{ID: d.ID, Scope: spend.Scope{Kind: kind, Name: d.Name}, Reason: d.Reason}
+	c := &Change{ID: d.ID, Scope: spend.Scope{Kind: kind, Name: d.Name}, Reason: d.Reason, Release: d.Release}
 	var ok bool
 	if c.Per, ok = config.ParsePeriod(d.Per); !ok {
 		return nil, errors.New("invalid period")
@@ -180,6 +186,9 @@ func Parse(data []byte) (*Change, error) {
 	if d.Raise != nil {
 		if c.Raise = *d.Raise; c.Raise == 0 {
 			return nil, errors.New("raise_usd is 0")
+		}
+		if c.Release {
+			return nil, errors.New("raise_usd and release_uncertain are both set")
 		}
 	}
 	return c, c.Check()

@@ -53,13 +53,13 @@ type column struct {
 func Describe(all []spend.Status, f Filter) *List {
 	l := &List{name: "budgets", columns: []column{
 		{"scope", false}, {"name", false}, {"per", false}, {"window_start", false}, {"window_end", false},
-		{"limit_usd", true}, {"raised_usd", true}, {"spent_usd", true}, {"held_usd", true}, {"left_usd", true},
+		{"limit_usd", true}, {"raised_usd", true}, {"spent_usd", true}, {"uncertain_usd", true}, {"held_usd", true}, {"left_usd", true},
 	}}
 	for i := range all {
 		if s := &all[i]; f.selects(s.Scope) {
 			l.rows = append(l.rows, []string{
 				s.Scope.Kind.String(), s.Scope.Name, s.Per.String(), timeText(s.Start), timeText(s.End),
-				s.Limit.String(), s.Raised.String(), s.Spent.String(), s.Held.String(), s.Left().String(),
+				s.Limit.String(), s.Raised.String(), s.Spent.String(), s.Uncertain.String(), s.Held.String(), s.Left().String(),
 			})
 		}
 	}

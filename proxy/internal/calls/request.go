@@ -27,7 +27,7 @@ func (r *Request) Parse(body []byte, l clientapi.Limits) *apierror.Error {
 	r.Reset()
 	l = l.WithDefaults()
 	r.body = body
-	root, e := clientapi.ReadDocument(&r.doc, body, &l, &r.facts)
+	root, e := clientapi.ReadDocument(&r.doc, body, &l, &r.facts, clientapi.SnakeCase)
 	if e != nil {
 		return e
 	}

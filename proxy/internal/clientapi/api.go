@@ -53,8 +53,15 @@ type API struct {
 	// Limit names the members of a request that limit the tokens of its response. It is zero if responses have no text.
 	Limit LimitMembers
 
+	// AppendCallID appends the ID by which clients know the tool call that has an ID of the provider. Both are the inside
+	// of a JSON string. If it is nil, clients receive the provider's ID.
+	AppendCallID func(dst, id []byte) []byte
+
 	// Failure reads the error response of a provider that speaks this API.
 	Failure func(status int, body []byte) *apierror.Error
+
+	// Path returns the path of a value of a request in an error. If it is nil, that is the function Path.
+	Path func(v jsondoc.Value) string
 
 	// Heartbeat is a complete frame that clients ignore in a stream.
 	Heartbeat string
@@ -158,11 +165,11 @@ type StatefulRequest interface {
 	// directly after Parse. An error may be about the request or about the loaded state.
 	Expand(client string) *apierror.Error
 
+	// ItemReference returns the first item of the request that refers to an item of an earlier response.
+	ItemReference() jsondoc.Value
+
 	// Expanded returns the request together with the loaded state. It is valid until Reset or FitModel.
 	Expanded() *jsondoc.Doc
-
-	// Previous returns the ID of the response that the request continues, or "".
-	Previous() string
 }
 
 // Renderer renders responses in one API.

@@ -322,10 +322,10 @@ func outOfRange(v jsondoc.Value, code, side string, limit int64) *apierror.Error
 	return InvalidValue(v, code, "'%s' is %s, %s of %d.", Quotable(string(v.Raw())), side, limit)
 }
 
-// ReadDocument strictly parses the body of a request of an OpenAI API, and returns its root, which must be an object.
-// It repairs unpaired surrogates in place, with a warning. They are not characters, and are left over when a client
+// ReadDocument strictly parses the body of a request of an OpenAI API, and returns its root, which must be an object
+// without ambiguous names. It repairs unpaired surrogates in place, with a warning. They are not characters, and are left over when a client
 // cuts a text within a pair.
-func ReadDocument(d *jsondoc.Doc, body []byte, l *Limits, f *Facts) (jsondoc.Value, *apierror.Error) {
+func ReadDocument(d *jsondoc.Doc, body []byte, l *Limits, f *Facts, s Spelling) (jsondoc.Value, *apierror.Error) {
 	err := d.Parse(body, l.Document())
 	if syntax, ok := errors.AsType[*jsondoc.SyntaxError](err); ok && syntax.Surrogate {
 		offsets := jsondoc.RepairSurrogates(body)
@@ -342,7 +342,7 @@ func ReadDocument(d *jsondoc.Doc, body []byte, l *Limits, f *Facts) (jsondoc.Val
 	if root.Kind() != jsondoc.Object {
 		return root, apierror.Invalid(CodeInvalidType, "", "The request body must be a JSON object, not %s.", describe(root))
 	}
-	return root, nil
+	return root, checkNames(root, s)
 }
 
 // Unreadable returns the error for a body that is not a JSON document, or not one that the gateway accepts.

@@ -19,12 +19,13 @@ const (
 	FlagResponseFormat                     // "response_format": the response is to have another format than text
 	FlagLogprobs                           // "logprobs": the response is to have log probabilities
 	FlagParallelTools                      // "parallel_tools": parallel_tool_calls is set, to true or false
-	FlagCacheControl                       // "cache_control": a message, a part or a tool has cache_control
+	FlagCacheControl                       // "cache_control": the request, a message, a part or a tool has cache_control
+	FlagToolNames                          // "tool_names": in chat completions, a tool or a call has a name that OpenAI does not accept
 )
 
 var flagNames = [...]string{
 	"tools", "tool_history", "thinking", "reasoning", "reasoning_history", "images", "files", "audio",
-	"response_format", "logprobs", "parallel_tools", "cache_control",
+	"response_format", "logprobs", "parallel_tools", "cache_control", "tool_names",
 }
 
 // Has reports whether all flags of want are set.

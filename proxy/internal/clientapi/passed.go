@@ -39,30 +39,26 @@ const (
 type PassedTexts func(name []byte, frame jsondoc.Value, stream bool, f func(PassedText))
 
 // PassedStrings calls f with every string of a value that a client may display: all except names, identifiers, URLs and
-// encoded data.
+// encoded data, and reasoning that is signed.
 func PassedStrings(v jsondoc.Value, what abi.What, f func(PassedText)) {
-	w := textWalk{f: func(v jsondoc.Value, _ abi.What, _ int32, json bool) error {
+	w := textWalk{f: func(t Text) error {
 		place := PassedWhole
-		if json {
+		if t.JSON {
 			place = PassedJSON
 		}
-		f(PassedText{Value: v, Place: place, What: what})
+		if !t.Fixed && !t.Seal.Exists() {
+			f(PassedText{Value: t.Value, Place: place, What: what})
+		}
 		return nil
 	}}
-	if v.Kind() == jsondoc.Object {
-		for m := v.First(); m.Exists(); m = m.Next() {
-			w.part(v, m, what)
-		}
-		return
-	}
-	w.texts(v, what)
+	_ = w.value(v, what, editable)
 }
 
 // PassedValues calls f with every string of a value, whatever its name.
 func PassedValues(v jsondoc.Value, what abi.What, f func(PassedText)) {
-	w := textWalk{f: func(v jsondoc.Value, _ abi.What, _ int32, _ bool) error {
-		f(PassedText{Value: v, Place: PassedWhole, What: what})
+	w := textWalk{f: func(t Text) error {
+		f(PassedText{Value: t.Value, Place: PassedWhole, What: what})
 		return nil
 	}}
-	w.all(v, what)
+	_ = w.all(v, what, false)
 }

@@ -9,6 +9,7 @@ package cost
 
 import (
 	"cmp"
+	"fmt"
 	"maps"
 	"math"
 	"math/bits"
@@ -205,6 +206,59 @@ func (p *Prices) Equal(q *Prices) bool {
 
 // Price returns the price of a kind in the lowest tier.
 func (p *Prices) Price(k Kind) Price { return p.tiers[0].Rates[k] }
+
+// String returns the prices as in the configuration. It leaves out those that follow from others.
+func (p *Prices) String() string { return string(p.append(nil, "%s = ", "[{ ", " }, { ", " }]")) }
+
+// MarshalJSON implements json.Marshaler. It returns an object with the keys of the configuration.
+func (p *Prices) MarshalJSON() ([]byte, error) {
+	return append(p.append([]byte{'{'}, "%q:", "[{", "},{", "}]"), '}'), nil
+}
+
+// append appends the prices in a notation: the format of a key, and how an array of tables begins, separates and ends.
+func (p *Prices) append(dst []byte, key, begin, next, end string) []byte {
+	dst = p.tiers[0].Rates.append(dst, key)
+	for i := range p.tiers[1:] {
+		if i == 0 {
+			dst = append(fmt.Appendf(append(dst, ", "...), key, "tiers"), begin...)
+		} else {
+			dst = append(dst, next...)
+		}
+		t := &p.tiers[i+1]
+		dst = strconv.AppendInt(fmt.Appendf(dst, key, "above"), t.Above, 10)
+		dst = t.Rates.append(append(dst, ", "...), key)
+	}
+	if len(p.tiers) > 1 {
+		dst = append(dst, end...)
+	}
+	for i, name := range slices.Sorted(maps.Keys(p.services)) {
+		if i == 0 {
+			dst = append(fmt.Appendf(append(dst, ", "...), key, "service_tiers"), begin...)
+		} else {
+			dst = append(dst, next...)
+		}
+		dst = strconv.AppendQuote(fmt.Appendf(dst, key, "name"), name)
+		dst = p.services[name].append(append(dst, ", "...), key, begin, next, end)
+	}
+	if len(p.services) > 0 {
+		dst = append(dst, end...)
+	}
+	return dst
+}
+
+// append appends the rates. It leaves out those that equal their fallback.
+func (r *Rates) append(dst []byte, key string) []byte {
+	for k := range r {
+		if fallback := fallbackKind[k]; k > int(Output) && (int(fallback) == k && r[k] == 0 || int(fallback) != k && r[k] == r[fallback]) {
+			continue
+		}
+		if k > 0 {
+			dst = append(dst, ", "...)
+		}
+		dst = r[k].Append(fmt.Appendf(dst, key, Kind(k)))
+	}
+	return dst
+}
 
 // Cost returns the cost of a response with these tokens.
 func (p *Prices) Cost(t Tokens) Nano {

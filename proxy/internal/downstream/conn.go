@@ -24,6 +24,7 @@ type Conn struct {
 	unacked  unacked         // changed only by checks of the client
 	conns    *Conns
 	accepted time.Time
+	ready    time.Time    // since when the client can send a request: accepted, or the end of the TLS handshake
 	host     string       // the client's address; "" until RemoteHost is called
 	phase    atomic.Int32 // phaseNew, phaseActive or phaseIdle
 
@@ -36,6 +37,7 @@ type Conn struct {
 	// State of the request in flight:
 	request    Request       // nil if there is none, or if it is finished
 	linger     time.Duration // how long Close reads and discards the rest of the request; 0 if there is no rest
+	lingerMax  int64         // how many bytes of the rest Close reads
 	inputEnded bool          // a read has returned EOF; stays set for later requests
 	limited    bool          // at most inputLeft bytes are read
 	inputLeft  int64
@@ -73,8 +75,14 @@ const (
 	// lingerSilence is how long the client may pause while Close reads the rest of a rejected request.
 	lingerSilence = 5 * time.Second
 
-	// lingerShort is how long Close reads when the gateway shuts down, or when the connection itself was refused.
+	// lingerShort is how long Close reads when the gateway shuts down, or when the connection itself was refused. It is
+	// also how long the client has to read the response when no more of its request is read.
 	lingerShort = time.Second
+
+	// maxRest is how much of the rest of a request Close reads, and maxKnownRest how much from a client that has
+	// authenticated, which could send as much in requests that are served.
+	maxRest      = 256 << 10
+	maxKnownRest = 32 << 20
 )
 
 // Close closes the connection. Closing it while the client still sends causes a reset, which may discard the response
@@ -97,7 +105,9 @@ func (c *Conn) Close() error {
 
 // lingeringClose closes the sending side, and discards input until the client has closed its own sending side, because
 // most clients read the response only after they have sent the whole request. It gives up after end, when the client
-// pauses, or shortly after the gateway's shutdown has begun.
+// pauses, or shortly after the gateway's shutdown has begun. After lingerMax bytes it only waits: clients that read
+// while they write can then still close the connection themselves. The reset that any other client gets ends its
+// write, and most systems keep the response for it to read.
 func (c *Conn) lingeringClose(end time.Time) {
 	raw := c.socket.Conn
 	half, ok := raw.(interface{ CloseWrite() error })
@@ -119,7 +129,12 @@ func (c *Conn) lingeringClose(end time.Time) {
 			hurried, end = true, earliest(end, now.Add(lingerShort))
 			continue
 		}
-		if _, err := raw.Read(p[:]); err != nil && !(errors.Is(err, os.ErrDeadlineExceeded) && c.interrupted.Swap(false)) {
+		n, err := raw.Read(p[:min(int64(len(p)), c.lingerMax)])
+		if err != nil && !(errors.Is(err, os.ErrDeadlineExceeded) && c.interrupted.Swap(false)) {
+			return
+		}
+		if c.lingerMax -= int64(n); c.lingerMax == 0 {
+			time.Sleep(lingerShort)
 			return
 		}
 	}
@@ -150,7 +165,7 @@ func (c *Conn) Abort() {
 func (c *Conn) Refuse(response []byte) {
 	if c.tls == nil || c.handshake() {
 		_, _ = c.Write(response)
-		c.linger = lingerShort
+		c.linger, c.lingerMax = lingerShort, maxRest
 	}
 	// The connection is closed even if this fails.
 	_ = c.Close()

@@ -25,7 +25,7 @@ func (c *Conn) Read(p []byte) (int, error) {
 			if !c.handshake() {
 				return 0, io.EOF
 			}
-			c.inputStarted = true
+			c.inputStarted, c.ready = true, time.Now()
 			continue
 		}
 		if c.limited {
@@ -46,12 +46,12 @@ func (c *Conn) Read(p []byte) (int, error) {
 		switch {
 		case n > 0 || !errors.Is(err, os.ErrDeadlineExceeded):
 			return c.idleEOF(n, err)
-		case grace > 0:
-			return 0, io.EOF
-		case !c.interrupted.CompareAndSwap(true, false):
+		case c.interrupted.CompareAndSwap(true, false):
+			c.setReadTimeout(c.conns.limits.Load().ReadTimeout)
+		case grace == 0:
 			return c.idleEOF(n, err)
 		}
-		c.setReadTimeout(c.conns.limits.Load().ReadTimeout)
+		// After an interruption, or at the end of the grace, shutdown decides again.
 	}
 }
 
@@ -87,7 +87,7 @@ func (c *Conn) shutdown() (grace time.Duration, done bool) {
 	}
 	switch c.phase.Load() {
 	case phaseNew:
-		grace = c.firstRequestLeft()
+		grace = c.firstRequestLeft(c.ready)
 		return grace, grace <= 0
 	case phaseIdle:
 		return restGrace, !readable(c.raw)
@@ -95,9 +95,14 @@ func (c *Conn) shutdown() (grace time.Duration, done bool) {
 	return 0, false
 }
 
-// firstRequestLeft returns how long a connection's first request may still take to arrive during a shutdown.
-func (c *Conn) firstRequestLeft() time.Duration {
-	return firstRequestGrace + firstRequestRoundTrips*roundTrip(c.raw) - time.Since(c.accepted)
+// firstRequestLeft returns how long a connection that the client could use since then may still take, during a shutdown,
+// until its first request arrives. A busy machine may read late what has arrived in time, so that counts as arrived.
+func (c *Conn) firstRequestLeft(since time.Time) time.Duration {
+	left := firstRequestGrace + firstRequestRoundTrips*roundTrip(c.raw) - time.Since(since)
+	if left < restGrace && readable(c.raw) {
+		return restGrace
+	}
+	return left
 }
 
 // setReadTimeout sets the deadline of reads to d from now. An error can be ignored: it means that the connection is

@@ -188,7 +188,7 @@ func (g *Conns) interruptReads() (empty <-chan struct{}) {
 	for c := range g.all {
 		if c.inHandshake.Load() {
 			// A handshake cannot be resumed. It may continue for as long as a first request may take.
-			_ = c.Conn.SetReadDeadline(time.Now().Add(c.firstRequestLeft()))
+			_ = c.Conn.SetReadDeadline(time.Now().Add(c.firstRequestLeft(c.accepted)))
 			continue
 		}
 		c.interrupted.Store(true)

@@ -6,8 +6,10 @@ import (
 	"log/slog"
 	"net"
 	"os"
+	"runtime"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 )
 
@@ -98,6 +100,86 @@ func TestFinishByPhase(t *testing.T) {
 			}
 		})
 	}
+}
+
+// lateConn is a connection whose first read misses its deadline, although data arrives.
+type lateConn struct {
+	net.Conn
+	arrive func() // nil after the first read
+}
+
+func (c *lateConn) Read(p []byte) (int, error) {
+	if c.arrive == nil {
+		return c.Conn.Read(p)
+	}
+	c.arrive()
+	c.arrive = nil
+	return 0, os.ErrDeadlineExceeded
+}
+
+// TestBusyGatewayServesFirstRequest checks that a request that has arrived is read during a shutdown even if the gateway
+// reads so late that the time for a connection's first request is over.
+func TestBusyGatewayServesFirstRequest(t *testing.T) {
+	if runtime.GOOS != "linux" {
+		t.Skip("connections are polled only on Linux")
+	}
+	for name, waiting := range map[string]bool{"arrived before the read": false, "arrived at the deadline of the read": true} {
+		t.Run(name, func(t *testing.T) {
+			open := newConns()
+			conn, client := acceptConn(t, open, phaseNew)
+			open.finishing.Store(true)
+			arrive := func() {
+				conn.ready = time.Now().Add(-time.Hour)
+				if _, err := io.WriteString(client, "POST"); err != nil {
+					t.Error(err)
+				}
+				for deadline := time.Now().Add(20 * time.Second); !readable(conn.raw); {
+					if time.Now().After(deadline) {
+						t.Error("the data does not arrive")
+						return
+					}
+				}
+			}
+			if waiting {
+				conn.Conn = &lateConn{conn.Conn, arrive}
+			} else {
+				arrive()
+			}
+			if got := <-readAsync(conn); got != "POST" {
+				t.Errorf("read %q, want POST", got)
+			}
+		})
+	}
+}
+
+// TestInterruptionLeavesTimeForFirstRequest checks that a connection that has seen the shutdown when its read is
+// interrupted keeps its time for the first request.
+func TestInterruptionLeavesTimeForFirstRequest(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		client, server := net.Pipe()
+		defer client.Close()
+		open := newConns()
+		c := &Conn{conns: open, ready: time.Now()}
+		c.socket = socket{Conn: server, limits: &open.limits}
+		c.Conn = &c.socket
+		open.add(c, 1)
+		defer c.Close()
+		open.finishing.Store(true)
+		read := readAsync(c)
+		synctest.Wait() // it waits for the first request
+		open.interruptReads()
+		synctest.Wait()
+		if err := client.SetDeadline(time.Now().Add(time.Minute)); err != nil {
+			t.Error(err)
+		}
+		time.Sleep(firstRequestGrace - 1)
+		if _, err := io.WriteString(client, "POST"); err != nil {
+			t.Error(err)
+		}
+		if got := <-read; got != "POST" {
+			t.Errorf("read %q, want POST", got)
+		}
+	})
 }
 
 // TestShutdownDoesNotInterruptRequest checks that a partly received request is read to its end.

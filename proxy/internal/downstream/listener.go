@@ -58,7 +58,8 @@ func (l *Listener) AcceptConn() (c *Conn, full bool, err error) {
 		return nil, false, err
 	}
 	limits := l.conns.limits.Load()
-	c = &Conn{conns: l.conns, accepted: time.Now()}
+	now := time.Now()
+	c = &Conn{conns: l.conns, accepted: now, ready: now}
 	c.socket = socket{Conn: nc, limits: &l.conns.limits}
 	c.Conn = &c.socket
 	if sc, ok := nc.(syscall.Conn); ok {

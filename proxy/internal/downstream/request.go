@@ -31,8 +31,14 @@ func (c *Conn) StartRequest(r Request) {
 func (c *Conn) FinishRequest() { c.request = nil }
 
 // LingerOnClose marks the request as not read to its end. If the connection is closed after this request, Close reads
-// and discards the rest, for at most the read timeout.
-func (c *Conn) LingerOnClose() { c.linger = c.conns.limits.Load().ReadTimeout }
+// and discards the rest, for at most the read timeout. It reads more of it if the client is known: if its key is valid,
+// or none is needed.
+func (c *Conn) LingerOnClose(known bool) {
+	c.linger, c.lingerMax = c.conns.limits.Load().ReadTimeout, maxRest
+	if known {
+		c.lingerMax = maxKnownRest
+	}
+}
 
 // InputEnded reports whether a read has returned EOF.
 func (c *Conn) InputEnded() bool { return c.inputEnded }

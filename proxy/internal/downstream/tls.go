@@ -63,7 +63,7 @@ func (c *Conn) handshake() bool {
 	c.setReadTimeout(min(limit, maxHandshake))
 	if c.conns.finishing.Load() {
 		// Check after setting the deadline, because that may have overwritten the deadline set by interruptReads.
-		c.setReadTimeout(c.firstRequestLeft())
+		c.setReadTimeout(c.firstRequestLeft(c.accepted))
 	}
 	err := c.tls.Handshake()
 	if err == nil {
@@ -73,7 +73,7 @@ func (c *Conn) handshake() bool {
 	if r, ok := errors.AsType[tls.RecordHeaderError](err); ok && r.Conn != nil && looksLikeHTTP(r.RecordHeader) {
 		c.conns.handshakes.plainOnTLS.Add(1)
 		_, _ = c.socket.Write(c.conns.options.HTTPSRequired())
-		c.tls, c.Conn, c.linger = nil, &c.socket, lingerShort
+		c.tls, c.Conn, c.linger, c.lingerMax = nil, &c.socket, lingerShort, maxRest
 	} else {
 		c.conns.handshakes.failed.Add(1)
 		c.socket.failed.Store(true) // TLS has sent its alert

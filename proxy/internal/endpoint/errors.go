@@ -3,6 +3,7 @@ package endpoint
 import (
 	"bytes"
 	"errors"
+	"strconv"
 	"strings"
 
 	"github.com/valyala/fasthttp"
@@ -18,19 +19,18 @@ func methodNotAllowed(h *fasthttp.RequestHeader, allowed string) *apierror.Error
 	return e
 }
 
-// unknownURL returns the error for a path without an endpoint.
+// unknownURL returns the error for a path without an endpoint. The client sees the whole path, the log does not.
 func unknownURL(h *fasthttp.RequestHeader, path []byte) *apierror.Error {
-	shown := sanitizePath(path)
 	e := apierror.Invalid("unknown_url", "", "Unknown URL: %s %s. The gateway serves POST %s, GET %s and %s.",
-		Method(h), shown, strings.Join([]string{pathCompletions, pathMessages, pathResponses, pathEmbeddings, pathRerank, pathLegacy, pathModerations, endpoints[geminiContent].path}, ", "),
+		Method(h), quotePath(path), strings.Join([]string{pathCompletions, pathMessages, pathResponses, pathEmbeddings, pathRerank, pathLegacy, pathModerations, endpoints[geminiContent].path}, ", "),
 		pathModels, endpoints[oneModel].path)
-	e.Status, e.Cause = fasthttp.StatusNotFound, errors.New("no such path: "+shown)
+	e.Status, e.Cause = fasthttp.StatusNotFound, errors.New("no such path: "+logPath(path))
 	return e
 }
 
 // unknownCall returns the error for a method of the Gemini API that the gateway does not support.
-func unknownCall() *apierror.Error {
-	e := apierror.Invalid("unknown_url", "", "The gateway supports the methods generateContent, streamGenerateContent and countTokens of a model. For embeddings, send POST %s.", pathEmbeddings)
+func unknownCall(h *fasthttp.RequestHeader, path []byte) *apierror.Error {
+	e := apierror.Invalid("unknown_url", "", "Unknown URL: %s %s. The gateway supports the methods generateContent, streamGenerateContent and countTokens of a model. For embeddings, send POST %s.", Method(h), quotePath(path), pathEmbeddings)
 	e.Status = fasthttp.StatusNotFound
 	return e
 }
@@ -52,7 +52,7 @@ func noWebSocket() *apierror.Error {
 }
 
 // knownSegments are the segments of the gateway's own paths, and of paths that clients request by mistake. Any other
-// segment may contain a key, and is not shown.
+// segment may contain a key, and is not logged.
 var knownSegments = map[string]bool{
 	"admin": true, "api": true, "assistants": true, "audio": true, "batches": true, "cancel": true, "chat": true, "compact": true,
 	"completion": true, "completions": true, "count_tokens": true, "deployments": true, "embeddings": true, "engines": true, "favicon.ico": true, "files": true,
@@ -61,25 +61,34 @@ var knownSegments = map[string]bool{
 	"status": true, "tags": true, "threads": true, "v1": true, "v1beta": true, "v2": true,
 }
 
-// maxSegments is the maximum number of segments of a path that are shown.
-const maxSegments = 8
+// logPath returns a path for the log, with a star for each unknown segment, up to a number of segments.
+func logPath(path []byte) string {
+	return maskSegments(path, 8, func(segment []byte) bool { return !knownSegments[string(segment)] })
+}
 
-// sanitizePath returns a path for errors and logs, with a star for each unknown segment.
-func sanitizePath(path []byte) string {
-	var b strings.Builder
-	segments := 0
-	for segment := range bytes.SplitSeq(bytes.TrimPrefix(path, []byte{'/'}), []byte{'/'}) {
-		if segments++; segments > maxSegments {
-			b.WriteString("/…")
-			break
-		}
-		b.WriteByte('/')
-		switch {
-		case knownSegments[string(segment)]:
-			b.Write(segment)
-		case len(segment) > 0:
-			b.WriteByte('*')
+// quotePath returns a path for the client that requested it, in printable ASCII, up to a length that no real path has.
+// Clients log errors, so a segment that is likely to be a key has a star.
+func quotePath(path []byte) string {
+	const longest = 512
+	s := strconv.QuoteToASCII(maskSegments(path[:min(len(path), longest)], longest, func(segment []byte) bool {
+		return bytes.HasPrefix(segment, []byte("sk-")) || bytes.HasPrefix(segment, []byte("AIza"))
+	}))
+	if s = s[1 : len(s)-1]; len(path) > longest {
+		s += "…"
+	}
+	return s
+}
+
+// maskSegments returns the first segments of a path, with a star for each that is secret.
+func maskSegments(path []byte, most int, secret func(segment []byte) bool) string {
+	segments := bytes.Split(path, []byte{'/'})
+	for i, segment := range segments {
+		if len(segment) > 0 && secret(segment) {
+			segments[i] = []byte{'*'}
 		}
 	}
-	return b.String()
+	if most++; len(segments) > most { // the first one is empty, before the leading slash
+		segments = append(segments[:most], []byte("…"))
+	}
+	return string(bytes.Join(segments, []byte{'/'}))
 }

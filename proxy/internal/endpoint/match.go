@@ -26,7 +26,7 @@ func Match(h *fasthttp.RequestHeader) (to ID, rest []byte, e *apierror.Error) {
 	case to.allows(h.Method()):
 		return to, rest, nil
 	case to == geminiModel && h.IsPost():
-		return unknownGemini, nil, unknownCall()
+		return unknownGemini, nil, unknownCall(h, path)
 	case to == responsesCompletions && httpfield.EqualFold(h.Peek(fasthttp.HeaderUpgrade), "websocket"):
 		return to, nil, noWebSocket()
 	}

@@ -13,6 +13,7 @@ import (
 	"cmp"
 
 	"github.com/sluice-gateway/sluice/proxy/internal/clientapi"
+	"github.com/sluice-gateway/sluice/proxy/internal/cost"
 	"github.com/sluice-gateway/sluice/proxy/internal/routing"
 	"github.com/sluice-gateway/sluice/proxy/internal/spend"
 )
@@ -32,6 +33,29 @@ func PromptTokens(f *clientapi.Facts) int64 { return int64(f.TextBytes+3) / 4 }
 func Rates(f *clientapi.Facts, defaultMaxTokens int64) spend.Need {
 	tokens := min(cmp.Or(f.MaxTokens, defaultMaxTokens, assumedCompletion), maxAssumedCompletion)
 	return spend.Need{Prompt: PromptTokens(f), Completion: int64(f.Generated()) * tokens}
+}
+
+// Cost returns what a request probably costs at a target with prices, of whose prompt tokens this share is read from the
+// provider's cache. It is what a budget that is not strict holds, but at the prices of the requested service tier.
+func Cost(r clientapi.Request, t *routing.Target, cachedShare float64, defaultMaxTokens int64) cost.Nano {
+	n, prices := Rates(r.Describe(), defaultMaxTokens), t.Prices
+	if prices.HasServiceTiers() {
+		prices = prices.ServiceTier([]byte(cmp.Or(t.ServiceTier, requestedTier(r))))
+	}
+	return prices.Cost(cost.Tokens{Prompt: n.Prompt, Cached: int64(float64(n.Prompt) * cachedShare), Completion: n.Completion})
+}
+
+// Most returns the most tokens that a request of n bytes and its response can have, for counts of providers that no
+// request can have. maxTokens is the model's limit. The response's number is 0 if it has no limit.
+func Most(f *clientapi.Facts, n int, maxTokens int64) (prompt, response int64) {
+	p := spend.Prompt{Text: int64(f.TextBytes), Parts: int64(f.Messages + f.Tools), Tools: f.Tools > 0, Images: int64(f.Images), Media: int64(max(n-f.TextBytes, 0))}
+	if f.Flags.Has(clientapi.FlagAudio) {
+		p.Audio = 1
+	}
+	if f.Flags.Has(clientapi.FlagFiles) {
+		p.Files = 1
+	}
+	return p.Tokens(), int64(f.Generated()) * cmp.Or(f.MaxTokens, maxTokens)
 }
 
 // mediaMarks are strings of which every image, audio or file part contains one, in any client API.

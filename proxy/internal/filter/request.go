@@ -3,6 +3,7 @@ package filter
 import (
 	"context"
 
+	"github.com/sluice-gateway/sluice/proxy/internal/apierror"
 	"github.com/sluice-gateway/sluice/proxy/internal/clientapi"
 	"github.com/sluice-gateway/sluice/proxy/internal/jsondoc"
 	"github.com/sluice-gateway/sluice/sdk/abi"
@@ -21,7 +22,8 @@ func (c *Chain) Announce(ctx context.Context, input []byte) error {
 }
 
 // Request passes the texts of a request through the filters and appends the edited body to dst. If no filter changes a
-// text, it returns dst as it is, and changed is false.
+// text, it returns dst as it is, and changed is false. A change of a fixed text rejects the request. Reasoning that is
+// changed loses its signature, like that of responses.
 func (c *Chain) Request(ctx context.Context, api string, body, dst []byte) (_ []byte, changed bool, err error) {
 	var doc jsondoc.Doc
 	if err := doc.Parse(body, jsondoc.Limits{}); err != nil {
@@ -29,24 +31,43 @@ func (c *Chain) Request(ctx context.Context, api string, body, dst []byte) (_ []
 	}
 	var edits jsondoc.Edits
 	edits.Reset(&doc)
-	const flags = abi.TextOfRequest
-	err = clientapi.Texts(&doc, api, func(v jsondoc.Value, what abi.What, message int32, json bool) error {
-		if !json {
-			return c.filterString(ctx, v, what, message, flags, &edits)
+	var removed jsondoc.Value // the last signature that was removed
+	err = clientapi.Texts(&doc, api, func(t clientapi.Text) error {
+		before := edits.Len()
+		if err := c.filterRequestText(ctx, t, &edits); err != nil || edits.Len() == before {
+			return err
 		}
-		inside := append([]byte(nil), v.Inside()...)
-		if v.Escaped() {
-			inside = v.AppendText(inside[:0])
+		if t.Fixed {
+			return apierror.Invalid("filter_refused", clientapi.Path(t.Value),
+				"A filter of the gateway replaces text in '%s', which must not be changed.", clientapi.Path(t.Value))
 		}
-		out, unchanged, err := c.filterStrings(ctx, what, message, flags, inside)
-		if err == nil && !unchanged {
-			c.replaceString(&edits, v, out)
+		if t.Seal.Exists() && t.Seal != removed {
+			edits.DeleteValue(t.Seal)
+			removed = t.Seal
 		}
-		return err
+		return nil
 	})
 	if err != nil || edits.Len() == 0 {
 		return dst, false, err
 	}
 	dst, err = edits.Apply(dst)
 	return dst, err == nil, err
+}
+
+// filterRequestText passes a text of a request through the filters, and records an edit if they change it.
+func (c *Chain) filterRequestText(ctx context.Context, t clientapi.Text, edits *jsondoc.Edits) error {
+	const flags = abi.TextOfRequest
+	v := t.Value
+	if !t.JSON {
+		return c.filterString(ctx, v, t.What, t.Message, flags, edits)
+	}
+	inside := append([]byte(nil), v.Inside()...)
+	if v.Escaped() {
+		inside = v.AppendText(inside[:0])
+	}
+	out, unchanged, err := c.filterStrings(ctx, t.What, t.Message, flags, inside)
+	if err == nil && !unchanged {
+		c.replaceString(edits, v, out)
+	}
+	return err
 }

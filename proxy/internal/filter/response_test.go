@@ -119,6 +119,39 @@ func TestFilterFailure(t *testing.T) {
 	}
 }
 
+// TestRequestTextsThatAreNotPlain checks what a filter's change does to a text that must not be edited, and to signed
+// reasoning, which loses its signature.
+func TestRequestTextsThatAreNotPlain(t *testing.T) {
+	filters := bindFilters(t, wordFilter{find: "secret", put: "*"})
+	for _, tt := range []struct{ api, body, want string }{
+		{"chat", `{"stop":["secret"]}`, "stop[0]"},
+		{"chat", `{"messages":[{"role":"user","name":"secret","content":"a"}]}`, "messages[0].name"},
+		{"messages", `{"tools":[{"name":"f","input_schema":{"properties":{"secret":{"enum":["a","secret"]}}}}]}`, "tools[0].input_schema.properties.secret.enum[1]"},
+		{"gemini", `{"tools":[{"functionDeclarations":[{"name":"f","parameters":{"properties":{"a":{"pattern":"secret"}}}}]}]}`, "tools[0].functionDeclarations[0].parameters.properties.a.pattern"},
+		{"messages", `{"tools":[{"name":"f","input_schema":{"description":"secret"}}]}`, `{"tools":[{"name":"f","input_schema":{"description":"*"}}]}`},
+		{"messages", `{"messages":[{"role":"assistant","content":[{"type":"thinking","thinking":"a secret","signature":"s"},{"type":"thinking","thinking":"b","signature":"s"}]}]}`,
+			`{"messages":[{"role":"assistant","content":[{"type":"thinking","thinking":"a *"},{"type":"thinking","thinking":"b","signature":"s"}]}]}`},
+		{"gemini", `{"contents":[{"parts":[{"thoughtSignature":"s","text":"secret","thought":true}]}]}`, `{"contents":[{"parts":[{"text":"*","thought":true}]}]}`},
+		{"responses", `{"input":[{"type":"reasoning","id":"r","encrypted_content":"s","summary":[{"type":"summary_text","text":"secret"},{"type":"summary_text","text":"secret"}]}]}`,
+			`{"input":[{"type":"reasoning","id":"r","summary":[{"type":"summary_text","text":"*"},{"type":"summary_text","text":"*"}]}]}`},
+		{"chat", `{"messages":[{"role":"assistant","reasoning_details":[{"type":"reasoning.text","text":"secret","signature":"s"}]}]}`,
+			`{"messages":[{"role":"assistant","reasoning_details":[{"type":"reasoning.text","text":"*"}]}]}`},
+	} {
+		pl := newPipeline(t, openai.API(), filters, false)
+		out, _, err := pl.chain.Request(t.Context(), tt.api, []byte(tt.body), nil)
+		if tt.want[0] == '{' {
+			if err != nil || string(out) != tt.want {
+				t.Errorf("%s: %v\n got %s\nwant %s", tt.body, err, out, tt.want)
+			}
+			continue
+		}
+		e, ok := err.(*apierror.Error)
+		if !ok || e.Status != 400 || e.Code != "filter_refused" || e.Param != tt.want || e.TryNext || strings.Contains(e.Message, "a secret") {
+			t.Errorf("%s: %v", tt.body, err)
+		}
+	}
+}
+
 func TestRequestIsEditedInPlace(t *testing.T) {
 	filters := bindFilters(t, wordFilter{find: "secret", put: "*\"*", tag: "b", refuse: "forbidden"})
 	edit := func(body string) (string, bool, error) {
@@ -132,8 +165,8 @@ func TestRequestIsEditedInPlace(t *testing.T) {
 		out, changed, err := pl.chain.Request(t.Context(), "chat", []byte(body), []byte("> "))
 		return string(out), changed, err
 	}
-	const before = `{ "x" : 1.50, "messages":[{"role":"user","content":"a \u0073ecret"},{"role":"assistant","tool_calls":[{"id":"secret","function":{"name":"secret","arguments":"{\"secret\": \"a secret\", \"n\": 1.0}"}}]}],"model":"secret"}`
-	const after = `> { "x" : 1.50, "messages":[{"role":"user","content":"a *\"*"},{"role":"assistant","tool_calls":[{"id":"secret","function":{"name":"secret","arguments":"{\"secret\": \"a *\\\"*\", \"n\": 1.0}"}}]}],"model":"secret"}`
+	const before = `{ "x" : 1.50, "messages":[{"role":"user","content":"a \u0073ecret"},{"role":"assistant","tool_calls":[{"id":"secret","function":{"name":"tool","arguments":"{\"secret\": \"a secret\", \"n\": 1.0}"}}]}],"model":"secret"}`
+	const after = `> { "x" : 1.50, "messages":[{"role":"user","content":"a *\"*"},{"role":"assistant","tool_calls":[{"id":"secret","function":{"name":"tool","arguments":"{\"secret\": \"a *\\\"*\", \"n\": 1.0}"}}]}],"model":"secret"}`
 	if out, changed, err := edit(before); err != nil || !changed || out != after {
 		t.Errorf("%v %v\n got %s\nwant %s", changed, err, out, after)
 	}

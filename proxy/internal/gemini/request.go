@@ -20,9 +20,10 @@ type Request struct {
 	facts   clientapi.Facts
 	m       members
 	config  config
-	scratch []byte // for the text of an escaped string
-	camel   []byte // for a name that is converted to camel case
-	part    part   // the part that is being checked
+	scratch []byte        // for the text of an escaped string
+	camel   []byte        // for a name that is converted to camel case
+	part    part          // the part that is being checked
+	twice   jsondoc.Value // a member that field has found in two spellings
 
 	edited     clientapi.EditedDocument // the document for a provider that speaks the API
 	hasSeal    bool                     // the content that is being checked has a seal
@@ -63,7 +64,7 @@ func (r *Request) Reset() {
 	clear(r.facts.Warnings)
 	r.facts = clientapi.Facts{N: 1, IncludeUsage: true, Warnings: r.facts.Warnings[:0]}
 	r.body, r.m, r.config, r.part, r.limits = nil, members{}, config{}, part{}, clientapi.Limits{}
-	r.noThinking = false
+	r.noThinking, r.twice = false, jsondoc.Value{}
 	r.chat.reset()
 }
 
@@ -112,7 +113,7 @@ func (r *Request) parse(body []byte, l clientapi.Limits) (jsondoc.Value, *apierr
 		e := apierror.Invalid(clientapi.CodeMissing, "model", "The path of the URL does not contain a model.")
 		return jsondoc.Value{}, e
 	}
-	return clientapi.ReadDocument(&r.doc, body, &r.limits, &r.facts)
+	return clientapi.ReadDocument(&r.doc, body, &r.limits, &r.facts, clientapi.CamelCase)
 }
 
 // edit returns the recorder of edits of the client's document.

@@ -222,16 +222,23 @@ func (r *Request) lowerThinking() {
 		return
 	}
 	switch t.Mode {
-	case clientapi.ThinkingEnabled:
-		c.write(`,"thinking":{"type":"enabled","budget_tokens":`)
-		c.writeInt(t.BudgetTokens)
-		c.write("}")
-		return
 	case clientapi.ThinkingDisabled:
 		c.write(`,"thinking":{"type":"disabled"}`)
 		return
+	case clientapi.ThinkingEnabled:
+		c.write(`,"thinking":{"type":"enabled","budget_tokens":`)
+		c.writeInt(t.BudgetTokens)
 	case clientapi.ThinkingAdaptive:
-		c.write(`,"thinking":{"type":"adaptive"}`)
+		c.write(`,"thinking":{"type":"adaptive"`)
+	}
+	if t.Asked() {
+		if r.includesThoughts() {
+			c.write(`,"display":"summarized"`)
+		}
+		c.write("}")
+	}
+	if t.Mode == clientapi.ThinkingEnabled {
+		return
 	}
 	effort := ""
 	switch word := clientapi.Keyword(o.level, &r.scratch); string(word) {
@@ -245,8 +252,6 @@ func (r *Request) lowerThinking() {
 		effort = "medium"
 	case "HIGH", "high":
 		effort = "high"
-	case "THINKING_LEVEL_UNSPECIFIED":
-		return
 	default:
 		r.drop(o.level)
 		return

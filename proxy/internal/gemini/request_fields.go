@@ -9,7 +9,7 @@ import (
 )
 
 // fieldName returns the name of a member in camel case, the spelling that the API documents. It is valid until the next
-// call.
+// call. A name that is neither in camel case nor in snake case, which providers do not know, is returned as it is.
 func (r *Request) fieldName(v jsondoc.Value) []byte {
 	name := clientapi.Keyword(v.Name(), &r.scratch)
 	if len(name) < 2 || bytes.IndexByte(name[1:], '_') < 0 {
@@ -18,30 +18,41 @@ func (r *Request) fieldName(v jsondoc.Value) []byte {
 	r.camel = append(r.camel[:0], name[0])
 	upper := false
 	for _, c := range name[1:] {
+		letter := c >= 'a' && c <= 'z'
 		switch {
+		case upper && !letter, c >= 'A' && c <= 'Z':
+			return name
 		case c == '_':
 			upper = true
 			continue
-		case upper && c >= 'a' && c <= 'z':
+		case upper:
 			c -= 'a' - 'A'
 		}
 		upper = false
 		r.camel = append(r.camel, c)
 	}
+	if upper {
+		return name
+	}
 	return r.camel
 }
 
-// field returns a member of an object by its name in camel case. A member that is null counts as absent.
-func (r *Request) field(object jsondoc.Value, name string) jsondoc.Value {
+// field returns a member of an object by its name in camel case. A member that is null counts as absent. A member in two
+// spellings is recorded in r.twice.
+func (r *Request) field(object jsondoc.Value, name string) (found jsondoc.Value) {
 	if object.Kind() != jsondoc.Object {
-		return jsondoc.Value{}
+		return found
 	}
 	for v := object.First(); v.Exists(); v = v.Next() {
-		if string(r.fieldName(v)) == name {
-			return present(v)
+		if string(r.fieldName(v)) != name {
+			continue
 		}
+		if found.Exists() {
+			r.twice = v
+		}
+		found = v
 	}
-	return jsondoc.Value{}
+	return present(found)
 }
 
 // present returns v, or an absent value if v is null.
@@ -55,10 +66,15 @@ func present(v jsondoc.Value) jsondoc.Value {
 // set records a member unless it is null. It fails if the member has already been recorded in another spelling.
 func set(at *jsondoc.Value, v jsondoc.Value) *apierror.Error {
 	if at.Exists() {
-		return clientapi.InvalidValue(v, clientapi.CodeInvalidValue, "'%s' is given twice, in two spellings of its name.")
+		return givenTwice(v)
 	}
 	*at = present(v)
 	return nil
+}
+
+// givenTwice returns the error for the second member of an object with the same name, in another spelling.
+func givenTwice(v jsondoc.Value) *apierror.Error {
+	return clientapi.InvalidValue(v, clientapi.CodeInvalidValue, "'%s' is given twice, in two spellings of its name.")
 }
 
 // element is an element of a repeated field, which is an array or, if it has one element, may be that element alone.

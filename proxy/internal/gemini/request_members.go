@@ -63,6 +63,9 @@ func (r *Request) readRequest(root jsondoc.Value) *apierror.Error {
 	if e := checkObjects(m.safety); e != nil {
 		return e
 	}
+	if r.twice.Exists() {
+		return givenTwice(r.twice)
+	}
 	return clientapi.CheckString(m.cached)
 }
 
@@ -197,7 +200,8 @@ func (r *Request) readFormat() *apierror.Error {
 }
 
 // readThinking checks thinkingConfig, which has a budget or a level. A budget of 0 disables thinking, and with -1 the
-// model decides how much to think.
+// model decides how much to think. Without either, Google's models think as with -1, so a client that only asks for the
+// thoughts wants the model to think.
 func (r *Request) readThinking() (e *apierror.Error) {
 	c, f := &r.config, &r.facts
 	if e := clientapi.CheckObject(c.thinking); e != nil {
@@ -225,16 +229,19 @@ func (r *Request) readThinking() (e *apierror.Error) {
 	if e := clientapi.CheckString(c.level); e != nil {
 		return e
 	}
+	if string(clientapi.Keyword(c.level, &r.scratch)) == "THINKING_LEVEL_UNSPECIFIED" {
+		c.level = jsondoc.Value{}
+	}
 	budget, e := clientapi.CheckInteger(c.budget, -1, clientapi.MaxTokensCeiling)
 	switch {
 	case e != nil:
 		return e
 	case budget > 0:
 		f.Thinking = clientapi.Thinking{Mode: clientapi.ThinkingEnabled, BudgetTokens: budget}
-	case budget < 0:
-		f.Thinking.Mode = clientapi.ThinkingAdaptive
-	case c.budget.Exists():
+	case c.budget.Exists() && budget == 0:
 		f.Thinking.Mode = clientapi.ThinkingDisabled
+	case c.budget.Exists(), r.includesThoughts() && !c.level.Exists():
+		f.Thinking.Mode = clientapi.ThinkingAdaptive
 	}
 	if f.Thinking.Asked() {
 		f.Flags |= clientapi.FlagThinking

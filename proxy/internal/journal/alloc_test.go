@@ -21,7 +21,7 @@ func TestAppendDoesNotAllocate(t *testing.T) {
 			t.Fatal(err)
 		}
 		j.Request(r)
-		j.Settle(h.Request, 1, 5, 10)
+		j.Settle(&journal.Settlement{Request: h.Request, Number: 1, Amount: 5, Tokens: 10})
 	}
 	for range 1000 {
 		appendRequest()

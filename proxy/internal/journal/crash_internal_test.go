@@ -11,13 +11,14 @@ import (
 
 	"pgregory.net/rapid"
 
+	"github.com/sluice-gateway/sluice/proxy/config"
 	"github.com/sluice-gateway/sluice/proxy/internal/cost"
 )
 
 var at = time.Date(2026, 11, 22, 12, 0, 0, 0, time.UTC)
 
 func openAt(t testingT, dir string) *Journal {
-	j, err := Open(dir, Options{Now: func() time.Time { return at }, Interval: time.Hour})
+	j, err := Open(dir, Options{Now: func() time.Time { return at }, Interval: time.Hour, SegmentSize: 64 << 10})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -35,14 +36,10 @@ type history struct {
 	requests int64     // requests in the ledger
 	cost     cost.Nano // cost of these requests
 	spent    cost.Nano // amounts settled or held
-	safe     bool      // all records up to this step survive a kill of the process
 }
 
-func always() bool { return true }
-
-// write appends random records to a journal and returns the history after each step. After each step, flush reports
-// whether to write the pending records.
-func write(t *rapid.T, j *Journal, flush func() bool) []history {
+// write appends random records to a journal and returns the history after each step.
+func write(t *rapid.T, j *Journal) []history {
 	now := history{size: firstAt}
 	all := []history{now}
 	type hold struct {
@@ -52,7 +49,6 @@ func write(t *rapid.T, j *Journal, flush func() bool) []history {
 	var held []hold
 	var unlisted []uint64 // settled requests that are not in the ledger
 	for range rapid.IntRange(1, 30).Draw(t, "steps") {
-		now.safe = j.buffer != nil
 		switch rapid.IntRange(0, 3).Draw(t, "step") {
 		case 0:
 			h := hold{NewID(), cost.Nano(rapid.IntRange(1, 1000).Draw(t, "amount"))}
@@ -61,7 +57,6 @@ func write(t *rapid.T, j *Journal, flush func() bool) []history {
 				t.Fatal(err)
 			}
 			now.spent += h.amount
-			now.safe = true
 		case 1:
 			if len(held) == 0 {
 				continue
@@ -69,7 +64,7 @@ func write(t *rapid.T, j *Journal, flush func() bool) []history {
 			h := held[0]
 			held = held[1:]
 			amount := cost.Nano(rapid.IntRange(0, int(h.amount)).Draw(t, "settled"))
-			j.Settle(h.id, 1, amount, 1)
+			j.Settle(&Settlement{Request: h.id, Number: 1, Amount: amount, Tokens: 1})
 			unlisted = append(unlisted, h.id)
 			now.spent += amount - h.amount
 		case 2:
@@ -86,12 +81,7 @@ func write(t *rapid.T, j *Journal, flush func() bool) []history {
 			now.requests++
 			now.cost += 5
 		}
-		if flush() {
-			if err := j.Flush(); err != nil {
-				t.Fatal(err)
-			}
-			now.size, now.safe = j.offset, true
-		}
+		now.size = j.offset
 		all = append(all, now)
 	}
 	return all
@@ -103,23 +93,20 @@ func (j *Journal) crash() {
 	<-j.stopped
 	j.folding.Wait()
 	_ = j.file.Close()
-	if j.buffer != nil {
-		_ = j.buffer.close()
-	}
 	j.closed = true
 }
 
 func (j *Journal) spent(name string) (sum cost.Nano) {
-	j.Replay(func(_ byte, of string, _ time.Time, _, _ int64, amount cost.Nano) {
-		if of == name {
-			sum += amount
+	j.Replay(func(e Entry) {
+		if e.Name == name {
+			sum += e.Amount
 		}
 	}, func(Adjustment) {})
 	return sum
 }
 
-// TestEveryCrashPoint truncates the segment at a random byte, as a crash of the machine may. Each complete record
-// before that byte counts exactly once, and unsettled holds count as spent.
+// TestEveryCrashPoint truncates the segment at a random byte, or overwrites it from there with zeros, as a crash of the
+// machine may. Each complete record before that byte counts exactly once, and unsettled holds count as spent.
 func TestEveryCrashPoint(t *testing.T) {
 	if testing.Short() {
 		t.Skip("opens hundreds of journals, each with disk syncs")
@@ -131,12 +118,22 @@ func TestEveryCrashPoint(t *testing.T) {
 		}
 		defer os.RemoveAll(dir)
 		j := openAt(t, dir)
-		all := write(t, j, always)
+		all := write(t, j)
 		name := filepath.Join(dir, segmentName(j.header.number))
 		j.crash()
-		_ = os.Remove(filepath.Join(dir, bufferName))
 		cut := rapid.Int64Range(0, all[len(all)-1].size).Draw(t, "cut")
-		if err := os.Truncate(name, cut); err != nil {
+		data, err := os.ReadFile(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if kept := slices.Clone(data[:cut]); rapid.Bool().Draw(t, "zeros") {
+			for ; data[cut] == 0 && cut < all[len(all)-1].size; cut++ { // zeros that are lost are not missing
+			}
+			data = append(kept, make([]byte, 64<<10)...)
+		} else {
+			data = kept
+		}
+		if err := os.WriteFile(name, data, 0o600); err != nil {
 			t.Fatal(err)
 		}
 		want := all[0]
@@ -151,8 +148,7 @@ func TestEveryCrashPoint(t *testing.T) {
 	})
 }
 
-// TestKilledAfterAnyStep kills a process that has written only some of its records to the segment. Each record counts
-// exactly once; if memory cannot be mapped, each record up to the last hold does.
+// TestKilledAfterAnyStep kills a process. Each of its records counts exactly once.
 func TestKilledAfterAnyStep(t *testing.T) {
 	if testing.Short() {
 		t.Skip("opens hundreds of journals, each with disk syncs")
@@ -164,14 +160,9 @@ func TestKilledAfterAnyStep(t *testing.T) {
 		}
 		defer os.RemoveAll(dir)
 		j := openAt(t, dir)
-		all := write(t, j, func() bool { return rapid.Bool().Draw(t, "written") })
+		all := write(t, j)
 		j.crash()
-		var want history
-		for _, h := range all {
-			if h.safe {
-				want = h
-			}
-		}
+		want := all[len(all)-1]
 		// Reading the folder without opening the journal returns the same sums, except that no request is booked.
 		u, err := ReadUsage(dir, time.UTC, Query{})
 		if err != nil || u.Total.Requests != want.requests || u.Total.Cost != want.cost {
@@ -182,7 +173,7 @@ func TestKilledAfterAnyStep(t *testing.T) {
 			t.Fatal(err)
 		}
 		var spent cost.Nano
-		found.state.collect().call(func(_ byte, _ string, _ time.Time, _, _ int64, amount cost.Nano) { spent += amount }, func(Adjustment) {})
+		found.state.collect().call(func(e Entry) { spent += e.Amount }, func(Adjustment) {})
 		if spent != want.spent {
 			t.Errorf("readFolder: got %d spent, want %d", spent, want.spent)
 		}
@@ -208,82 +199,88 @@ func checkFolder(t *rapid.T, dir string, want history) {
 	}
 }
 
-// TestBufferFails truncates the buffer's file, so that access to the mapping faults. Holds are then written to the
-// segment, and none is lost.
-func TestBufferFails(t *testing.T) {
-	dir := t.TempDir()
-	j := openAt(t, dir)
-	if j.buffer == nil {
-		t.Skip("this system cannot map files into memory")
-	}
-	hold := func(id uint64) {
-		if err := j.Hold(&Hold{Request: id, Number: 1, At: at, Scopes: Labels{Key: "k"}, Amount: 100}); err != nil {
-			t.Fatal(err)
-		}
-	}
-	hold(1)
-	if got := j.offset; got != firstAt {
-		t.Errorf("the segment has %d bytes, want %d: a hold was written to it instead of the buffer", got, firstAt)
-	}
-	if err := os.Truncate(filepath.Join(dir, bufferName), 0); err != nil {
-		t.Fatal(err)
-	}
-	hold(2)
-	hold(3)
-	j.crash()
-	again := openAt(t, dir)
-	defer again.Close()
-	if got := again.spent("k"); got != 300 {
-		t.Errorf("got %d spent, want 300, held by three requests", got)
-	}
-}
-
-// TestForeignBuffer opens journals whose buffer is damaged or belongs to another segment. The segment must not change.
-func TestForeignBuffer(t *testing.T) {
-	for name, change := range map[string]func(buffer []byte, segment string) []byte{
-		"empty":           func([]byte, string) []byte { return nil },
-		"no header":       func(b []byte, _ string) []byte { return append(make([]byte, firstAt), b[firstAt:]...) },
-		"header cut off":  func(b []byte, _ string) []byte { return b[:headerSize-1] },
-		"damaged record":  func(b []byte, _ string) []byte { b[firstAt+9] ^= 1; return b },
-		"no segment":      func(b []byte, segment string) []byte { _ = os.Remove(segment); return b },
-		"segment cut off": func(b []byte, segment string) []byte { _ = os.Truncate(segment, firstAt); return b },
-		"of another segment": func(b []byte, segment string) []byte {
+// TestBufferOfEarlierVersion restores the records that an earlier version had not written to the segment. It does not
+// change a segment to which a buffer does not belong.
+func TestBufferOfEarlierVersion(t *testing.T) {
+	for name, c := range map[string]struct {
+		change func(buffer []byte, segment string) []byte
+		added  int
+	}{
+		"records missing": {func(b []byte, _ string) []byte { return append(b, make([]byte, 1000)...) }, holdSize},
+		"empty":           {func([]byte, string) []byte { return nil }, 0},
+		"no header":       {func(b []byte, _ string) []byte { return append(make([]byte, firstAt), b[firstAt:]...) }, 0},
+		"header cut off":  {func(b []byte, _ string) []byte { return b[:headerSize-1] }, 0},
+		"damaged record":  {func(b []byte, _ string) []byte { b[firstAt+9] ^= 1; return b }, 0},
+		"no segment":      {func(b []byte, segment string) []byte { _ = os.Remove(segment); return b }, 0},
+		"segment cut off": {func(b []byte, segment string) []byte { _ = os.Truncate(segment, firstAt); return b }, 0},
+		"of another segment": {func(b []byte, segment string) []byte {
 			h := newHeader(formSegment)
 			h.number, h.created = 1, at
 			_ = os.WriteFile(segment, h.append(nil), 0o600)
 			return b
-		},
+		}, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
 			dir := t.TempDir()
-			j := openAt(t, dir)
-			j.Request(&Request{ID: 7, At: at, Labels: Labels{Key: "k"}, Cost: 1})
-			if err := j.Flush(); err != nil {
+			h := newHeader(formSegment)
+			h.number = 1
+			segment := newBuilder(h)
+			segment.add(func(dst []byte) []byte { return appendRequest(dst, &Request{ID: 7, At: at, Cost: 1}, 0) })
+			file, buffer := filepath.Join(dir, segmentName(1)), filepath.Join(dir, bufferName)
+			if err := os.WriteFile(file, segment.data, 0o600); err != nil {
 				t.Fatal(err)
 			}
-			if err := j.Hold(&Hold{Request: 8, Number: 1, At: at, Scopes: Labels{Key: "k"}, Amount: 100}); err != nil {
+			h.form, h.through = formBuffer, uint64(len(segment.data))
+			data := appendHold(h.append(nil), &Hold{Request: 8, Number: 1, At: at, Amount: 100}, 0, 0)
+			seal(data[firstAt:], h.seed, int64(h.through))
+			data = c.change(data, file)
+			before, _ := os.ReadFile(file)
+			if err := os.WriteFile(buffer, data, 0o600); err != nil {
 				t.Fatal(err)
 			}
-			segment, file := filepath.Join(dir, segmentName(j.header.number)), filepath.Join(dir, bufferName)
-			j.crash()
-			data, err := os.ReadFile(file)
-			if err != nil {
-				t.Skip("this system cannot map files into memory")
+			if added, err := restore(dir); added != c.added || err != nil {
+				t.Errorf("restore added %d bytes, want %d: %v", added, c.added, err)
 			}
-			data = change(data, segment)
-			before, _ := os.ReadFile(segment)
-			if err := os.WriteFile(file, data, 0o600); err != nil {
-				t.Fatal(err)
+			if after, _ := os.ReadFile(file); string(after) != string(before)+string(data[min(firstAt, len(data)):][:c.added]) {
+				t.Error("unexpected contents of the segment")
 			}
-			if added, err := restore(dir); added != 0 || err != nil {
-				t.Errorf("restore added %d bytes: %v", added, err)
-			}
-			if after, _ := os.ReadFile(segment); string(after) != string(before) {
-				t.Error("the segment was changed")
+			if _, err := os.Stat(buffer); err == nil {
+				t.Error("the buffer was not removed")
 			}
 			again := openAt(t, dir)
 			again.crash()
 		})
+	}
+}
+
+// TestMissingSegment removes the segment of a killed process. The next start reports it, and the one after that does not.
+func TestMissingSegment(t *testing.T) {
+	for _, closed := range []bool{false, true} {
+		dir := t.TempDir()
+		j := openAt(t, dir)
+		j.Request(&Request{ID: 7, At: at, Cost: 1})
+		name := segmentName(j.header.number)
+		if closed {
+			if err := j.Close(); err != nil {
+				t.Fatal(err)
+			}
+		} else {
+			j.crash()
+		}
+		if err := os.Remove(filepath.Join(dir, name)); err != nil {
+			t.Fatal(err)
+		}
+		_, damage, err := ReadBudgets(dir, time.UTC)
+		if missing := len(damage) == 1 && damage[0].File == name && damage[0].Err == errMissing; err != nil || missing == closed {
+			t.Errorf("closed=%t: ReadBudgets found damage %v, %v", closed, damage, err)
+		}
+		for start := range 2 {
+			again := openAt(t, dir)
+			if missing := again.Stats().Damaged == 1; missing != (!closed && start == 0) {
+				t.Errorf("closed=%t: start %d: %d files damaged", closed, start, again.Stats().Damaged)
+			}
+			again.crash()
+		}
 	}
 }
 
@@ -299,7 +296,7 @@ func TestEveryDamagedByte(t *testing.T) {
 		}
 		defer os.RemoveAll(dir)
 		j := openAt(t, dir)
-		all := write(t, j, always)
+		all := write(t, j)
 		name := filepath.Join(dir, segmentName(j.header.number))
 		j.crash()
 		data, err := os.ReadFile(name)
@@ -335,7 +332,7 @@ func TestDamagedSnapshot(t *testing.T) {
 			t.Fatal(err)
 		}
 		j.Request(&Request{ID: i + 1, At: at, Labels: Labels{Key: "k"}, Cost: 7})
-		j.Settle(i+1, 1, 7, 1)
+		j.Settle(&Settlement{Request: i + 1, Number: 1, Amount: 7, Tokens: 1})
 		if err := j.Close(); err != nil {
 			t.Fatal(err)
 		}
@@ -370,11 +367,13 @@ func TestDamagedSnapshot(t *testing.T) {
 
 // TestOldUsageIsMerged checks that merging old buckets does not change the sums of current budget windows.
 func TestOldUsageIsMerged(t *testing.T) {
-	zone, err := time.LoadLocation("Asia/Kolkata")
-	if err != nil {
-		t.Skip("this system has no time zone database")
-	}
 	rapid.Check(t, func(t *rapid.T) {
+		// Clocks skip midnight in Santiago at the first time, and show it twice in Havana at the second.
+		zone, err := time.LoadLocation(rapid.SampledFrom([]string{"Asia/Kolkata", "America/Santiago", "America/Havana"}).Draw(t, "zone"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		at := time.Unix(rapid.SampledFrom([]int64{1_788_674_400, 1_793_509_200}).Draw(t, "change")+rapid.Int64Range(-7200, 40*86400).Draw(t, "after"), 0)
 		var merged, all usage
 		for range rapid.IntRange(1, 200).Draw(t, "buckets") {
 			ago := int64(math.Exp(rapid.Float64Range(0, 18).Draw(t, "age")))
@@ -387,15 +386,8 @@ func TestOldUsageIsMerged(t *testing.T) {
 		if !slices.IsSortedFunc(merged.buckets, func(a, b bucket) int { return int(a.start - b.start) }) {
 			t.Errorf("out of order: %+v", merged.buckets)
 		}
-		local := at.In(zone)
-		for name, start := range map[string]time.Time{
-			"minute": local.Truncate(time.Minute),
-			"hour":   local.Add(-time.Duration(local.Minute()) * time.Minute),
-			"day":    time.Date(local.Year(), local.Month(), local.Day(), 0, 0, 0, 0, zone),
-			"week":   time.Date(local.Year(), local.Month(), local.Day()-int(local.Weekday()+6)%7, 0, 0, 0, 0, zone),
-			"month":  time.Date(local.Year(), local.Month(), 1, 0, 0, 0, 0, zone),
-			"total":  {},
-		} {
+		for per := config.PerMinute; per <= config.PerTotal; per++ {
+			start, _ := per.Window(at, zone)
 			sum := func(u *usage) (n bucket) {
 				for _, b := range u.buckets {
 					if b.start >= start.Unix() {
@@ -405,10 +397,27 @@ func TestOldUsageIsMerged(t *testing.T) {
 				return n
 			}
 			if got, want := sum(&merged), sum(&all); got != want {
-				t.Errorf("%s: got %+v, want %+v", name, got, want)
+				t.Errorf("%s, %s, %s: got %+v, want %+v", zone, at, per, got, want)
 			}
 		}
 	})
+}
+
+// TestLedgerDayWithoutMidnight looks up the ledger's day of each quarter of an hour around a midnight that the clocks
+// skip, from the last to the first and back.
+func TestLedgerDayWithoutMidnight(t *testing.T) {
+	zone, err := time.LoadLocation("America/Santiago")
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := newState(zone)
+	changed := time.Date(2026, 9, 6, 1, 0, 0, 0, zone)
+	for i := -200; i <= 200; i++ {
+		at := changed.Add(time.Duration(100-max(i, -i)) * 15 * time.Minute)
+		if got, want := dayName(s.dayAt(at.Unix()).number), at.Format(time.DateOnly); got != want {
+			t.Errorf("%s is in the ledger on %s", at, got)
+		}
+	}
 }
 
 // FuzzFiles reads folders with files of arbitrary contents. If seals is set, it corrects the checksums, so that the
@@ -420,19 +429,20 @@ func FuzzFiles(f *testing.F) {
 	records = appendLabels(records, &j.labels[n].Labels, n)
 	records = appendRequest(records, &Request{ID: 1, At: at, Cost: 5}, n)
 	records = appendHold(records, &Hold{Request: 2, Number: 1, At: at, Amount: 9}, n, 0)
-	records = appendSettle(records, 2, 1, 3, 4)
-	records = appendAdjustment(records, &Adjustment{Name: "a", Reason: "b", At: at, ID: "c"})
-	records = appendBucket(records, &bucket{at.Unix(), 1, 2, 3}, 0, n)
-	records = appendRow(records, &Sums{Requests: 1}, n)
+	records = appendSettle(records, &Settlement{Request: 2, Number: 1, Amount: 3, Uncertain: 2, Tokens: 4})
+	records = appendAdjustment(records, &Adjustment{Name: "a", Reason: "b", At: at, ID: "c", Released: 2})
+	records = appendBucket(records, &bucket{at.Unix(), 1, 2, 3, 1}, 0, n)
+	records = appendRow(records, &Sums{Requests: 1, Cost: 3, Uncertain: 2}, n)
 	records = appendEnd(records, 7)
-	for _, form := range []form{formSegment, formSnapshot, formDay, formBuffer} {
+	for _, form := range []form{formSegment, formSnapshot, formDay, formBuffer, formMark} {
 		f.Add(byte(form), records, true)
 		f.Add(byte(form), records[:100], false)
+		f.Add(byte(form), append(append(records[:len(records):len(records)], make([]byte, 200)...), 1), true)
 	}
 	f.Add(byte(0), []byte("nothing"), false)
 	f.Fuzz(func(t *testing.T, kind byte, data []byte, seals bool) {
 		dir := t.TempDir()
-		h := newHeader(form(kind % 5))
+		h := newHeader(form(kind % 6))
 		h.number, h.through = 1, 1
 		if h.form == formBuffer {
 			// Write the segment that the buffer belongs to.
@@ -453,7 +463,7 @@ func FuzzFiles(f *testing.F) {
 			}
 			i += n
 		}
-		names := []string{bufferName, segmentName(1), snapshotName(1), dayFile(dayNumber(at, time.UTC))}
+		names := []string{bufferName, segmentName(1), snapshotName(1), dayFile(dayNumber(at, time.UTC)), markName, reservedName}
 		if h.form == formBuffer {
 			names = names[:1]
 		}

@@ -18,10 +18,10 @@ var Formats = []string{"table", "csv", "json"}
 // sumNames are the column names of Sums, in the order of the table.
 var sumNames = []string{
 	"requests", "errors", "incomplete", "estimated", "booked", "prompt_tokens", "cached_tokens", "cache_write_tokens",
-	"cache_write_1h_tokens", "audio_input_tokens", "completion_tokens", "reasoning_tokens", "audio_output_tokens", "cost_usd",
+	"cache_write_1h_tokens", "audio_input_tokens", "completion_tokens", "reasoning_tokens", "audio_output_tokens", "uncertain_usd", "cost_usd",
 }
 
-// values returns the sums in the order of sumNames, without the cost.
+// values returns the sums in the order of sumNames, without the amounts of money.
 func (s *Sums) values() [13]int64 {
 	t := &s.Tokens
 	return [...]int64{
@@ -35,7 +35,7 @@ func (s *Sums) texts() []string {
 	for _, n := range s.values() {
 		all = append(all, strconv.FormatInt(n, 10))
 	}
-	return append(all, s.Cost.String())
+	return append(all, s.Uncertain.String(), s.Cost.String())
 }
 
 func (u *Usage) columns() []string {
@@ -103,7 +103,10 @@ func (u *Usage) writeTable(w io.Writer) error {
 	if len(u.By) > 0 {
 		line(shown(append([]string{"total"}, make([]string, len(u.By)-1)...), total))
 	}
-	return t.Flush()
+	if err := t.Flush(); err != nil {
+		return err
+	}
+	return u.writeRatios(w)
 }
 
 func (u *Usage) writeCSV(w io.Writer) error {
@@ -120,7 +123,7 @@ func (u *Usage) writeCSV(w io.Writer) error {
 	return c.Error()
 }
 
-// writeJSON writes {"rows": [...], "total": {...}}, with members in the order of the columns.
+// writeJSON writes {"rows": [...], "total": {...}, "tokens_per_byte": {...}}, with members in the order of the columns.
 func (u *Usage) writeJSON(w io.Writer) error {
 	object := func(values []string, s *Sums) []byte {
 		b := []byte{'{'}
@@ -131,7 +134,7 @@ func (u *Usage) writeJSON(w io.Writer) error {
 		for i, n := range s.values() {
 			b = fmt.Appendf(b, "%q:%d,", sumNames[i], n)
 		}
-		return append(fmt.Appendf(b, "%q:", sumNames[len(sumNames)-1]), s.Cost.String()+"}"...)
+		return fmt.Appendf(b, `"uncertain_usd":%s,"cost_usd":%s}`, s.Uncertain, s.Cost)
 	}
 	_, _ = io.WriteString(w, `{"rows":[`)
 	for i := range u.Rows {
@@ -140,6 +143,9 @@ func (u *Usage) writeJSON(w io.Writer) error {
 		}
 		_, _ = fmt.Fprintf(w, "\n%s", object(u.Rows[i].Values, &u.Rows[i].Sums))
 	}
-	_, err := fmt.Fprintf(w, "\n],\n\"total\":%s}\n", object(nil, &u.Total))
+	text, err := json.Marshal(u.TokensPerByte)
+	if err == nil {
+		_, err = fmt.Fprintf(w, "\n],\n\"total\":%s,\n\"tokens_per_byte\":%s}\n", object(nil, &u.Total), text)
+	}
 	return err
 }

@@ -16,7 +16,7 @@ import (
 type header struct {
 	form    form
 	seed    uint32 // initial value of the file's checksums
-	number  uint64 // number of the segment; in a buffer, of the segment that its records belong to
+	number  uint64 // number of the segment; in a mark, of the segment that is being written
 	through uint64 // in a snapshot or a day, the last segment included; in a buffer, the offset of its records in their segment
 	day     int32  // number of the day, in the file of a day
 	created time.Time
@@ -30,11 +30,12 @@ const (
 	formSegment form = 1 + iota
 	formSnapshot
 	formDay
-	formBuffer
+	formBuffer // written by earlier versions
+	formMark
 )
 
 const (
-	version    = 1
+	version    = 2 // 2: records can have an uncertain amount
 	headerSize = 64
 	firstAt    = 2 * headerSize // offset of the first record
 )
@@ -101,10 +102,12 @@ type scanner struct {
 	to      int
 	base    int64 // offset of buf in the file
 	ended   bool  // the end of the file is in buf
-	skipped int64 // bytes since the last valid record
+	skipped int64 // bytes since the last valid record, without zeros at the end
+	zeros   int64 // number of zeros at the end of these bytes
 
 	// damaged is the number of invalid bytes between valid records, and torn the number after the last one, left behind
-	// by an interrupted write. Both are final once next has returned nil.
+	// by an interrupted write. Zeros at the end do not count: they are room for records. All are final once next has
+	// returned nil.
 	damaged, torn int64
 }
 
@@ -154,43 +157,39 @@ func (s *scanner) next() ([]byte, error) {
 		}
 		rest := s.buf[s.from:s.to]
 		if n := validLength(rest, s.header.seed, s.base+int64(s.from)); n > 0 {
-			s.damaged += s.skipped
-			s.skipped = 0
+			s.damaged += s.skipped + s.zeros
+			s.skipped, s.zeros = 0, 0
 			s.from += n
 			return rest[:n], nil
 		}
-		if len(rest) < unit {
-			s.torn = s.skipped + int64(len(rest))
-			s.skipped, s.from = 0, s.to
+		if len(rest) == 0 {
+			s.torn = s.skipped
 			return nil, nil
 		}
-		s.from += unit
-		s.skipped += unit
+		var bytes [unit]byte
+		n := copy(bytes[:], rest)
+		s.from += n
+		s.zeros += int64(n)
+		if bytes != [unit]byte{} {
+			s.skipped, s.zeros = s.skipped+s.zeros, 0
+		}
 	}
 }
 
-// scanSegment calls f for each record of a segment, then for each record of buffered that the file lacks. buffered may
-// be nil.
-func scanSegment(name string, buffered *unwritten, f func(record []byte)) (Damage, error) {
-	return scanFile(name, formSegment, buffered, func(header) bool { return false }, f)
+// scanSegment calls f for each record of a segment.
+func scanSegment(name string, f func(record []byte)) (Damage, error) {
+	return scanFile(name, formSegment, func(header) bool { return false }, f)
 }
 
-// scanFile calls begin with the header of a file and, unless that returns true, f for each record, then for each record
-// of buffered that the file lacks. buffered may be nil.
-func scanFile(name string, want form, buffered *unwritten, begin func(header) (skip bool), f func(record []byte)) (damage Damage, err error) {
+// scanFile calls begin with the header of a file and, unless that returns true, f for each record.
+func scanFile(name string, want form, begin func(header) (skip bool), f func(record []byte)) (damage Damage, err error) {
 	damage.File = filepath.Base(name)
 	file, err := os.Open(name)
 	if err != nil {
 		return damage, err
 	}
 	defer file.Close()
-	var src io.Reader = file
-	if buffered != nil {
-		if src, err = buffered.reader(file); err != nil {
-			return damage, fmt.Errorf("%s: %w", damage.File, err)
-		}
-	}
-	s, err := scan(src, want)
+	s, err := scan(file, want)
 	if err != nil {
 		return damage, fmt.Errorf("%s: %w", damage.File, err)
 	}
@@ -204,6 +203,7 @@ func scanFile(name string, want form, buffered *unwritten, begin func(header) (s
 			return damage, fmt.Errorf("%s: %w", damage.File, err)
 		case record == nil:
 			damage.Skipped, damage.Torn = s.damaged, s.torn
+			damage.end = s.base + int64(s.to) - s.zeros
 			return damage, nil
 		}
 		f(record)
@@ -216,6 +216,8 @@ type Damage struct {
 	Skipped int64 // invalid bytes between records
 	Torn    int64 // invalid bytes after the last record: the process was killed while it wrote the file
 	Err     error // why the file cannot be read; nil if it can
+
+	end int64 // offset behind the last byte that is not zero
 }
 
 // any reports whether there is any damage.

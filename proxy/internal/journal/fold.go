@@ -1,6 +1,7 @@
 package journal
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -128,15 +129,16 @@ func (j *Journal) fold(i *image) error {
 	return nil
 }
 
-// rotate starts a new segment and folds the current one if that is full or its day is over.
-func (j *Journal) rotate() {
+// rotate starts a new segment and folds the current one if that is nearly full or its day is over.
+func (j *Journal) rotate() error {
 	now := j.o.Now()
 	j.mu.Lock()
 	empty := j.offset == firstAt && len(j.pending) == 0
-	due := j.offset >= j.o.SegmentSize || dayNumber(now, j.state.zone) != dayNumber(j.header.created, j.state.zone)
-	if j.busy || empty || !due {
+	// Records are appended meanwhile, so the last quarter of the segment is left for them.
+	due := j.offset >= j.capacity/4*3 || dayNumber(now, j.state.zone) != dayNumber(j.header.created, j.state.zone)
+	if j.busy || empty || !due || j.reserved == 0 {
 		j.mu.Unlock()
-		return
+		return nil
 	}
 	h := newHeader(formSegment)
 	h.number, h.created = j.header.number+1, now
@@ -146,23 +148,20 @@ func (j *Journal) rotate() {
 	f, err := j.newSegment(h)
 	j.mu.Lock()
 	if err == nil {
-		err = j.flush()
+		if err = j.flush(); err != nil {
+			_ = f.Close()
+		}
 	}
 	if err != nil {
-		j.setFailure(err)
 		j.mu.Unlock()
-		if f != nil {
-			_ = f.Close()
-			_ = os.Remove(filepath.Join(j.dir, segmentName(h.number)))
-		}
-		return
+		return err
 	}
-	full, i := j.file, j.prepare(j.header.number)
+	full, size, i := j.file, j.offset, j.prepare(j.header.number)
 	j.useSegment(f, h)
 	j.busy = true
 	j.mu.Unlock()
 	j.folding.Go(func() {
-		err := errors.Join(full.Sync(), full.Close())
+		err := errors.Join(full.Truncate(size), full.Sync(), full.Close())
 		if err != nil {
 			j.mu.Lock()
 			i.markUnwritten()
@@ -180,6 +179,7 @@ func (j *Journal) rotate() {
 		j.busy = false
 		j.mu.Unlock()
 	})
+	return nil
 }
 
 // tidy removes the holds of segments that both of the last two snapshots include, older snapshots, and expired
@@ -225,7 +225,7 @@ func stripHolds(name string) error {
 	}
 	var b *builder
 	var h header
-	damage, err := scanFile(name, formSegment, nil, func(found header) bool {
+	damage, err := scanFile(name, formSegment, func(found header) bool {
 		if found.folded {
 			return true
 		}
@@ -271,19 +271,19 @@ type readResult struct {
 	through uint64 // last segment in the snapshot
 	last    uint64 // last segment in the folder
 	damage  []Damage
+	ends    map[uint64]int64 // where the contents of the segments after the snapshot end
 }
 
-// readFolder reads the last intact snapshot, the segments after it, and the buffer.
+var errMissing = errors.New("missing: what it recorded is lost")
+
+// readFolder reads the last intact snapshot and the segments after it.
 func readFolder(dir string, zone *time.Location) (*readResult, error) {
-	buffered, err := readBuffer(dir) // before the segments, because its records may be written to one meanwhile
-	if err != nil {
-		return nil, err
-	}
+	mark := readMark(dir) // before the segments: the one that it names exists
 	f, err := list(dir)
 	if err != nil {
 		return nil, err
 	}
-	r := &readResult{state: newState(zone)}
+	r := &readResult{state: newState(zone), ends: make(map[uint64]int64)}
 	for _, n := range slices.Backward(f.snapshots) {
 		s := newState(zone)
 		damage, err := s.readSnapshot(filepath.Join(dir, snapshotName(n)))
@@ -305,11 +305,13 @@ func readFolder(dir string, zone *time.Location) (*readResult, error) {
 		return d
 	}
 	for _, n := range f.segments {
-		r.last = max(r.last, n)
 		if n <= r.through {
 			continue
 		}
-		damage, err := r.state.readSegment(filepath.Join(dir, segmentName(n)), n, buffered.forSegment(n))
+		r.checkMissing(n - 1)
+		r.last = n
+		damage, err := r.state.readSegment(filepath.Join(dir, segmentName(n)), n)
+		r.ends[n] = damage.end
 		switch {
 		case errors.Is(err, errVersion):
 			return nil, err
@@ -320,7 +322,16 @@ func readFolder(dir string, zone *time.Location) (*readResult, error) {
 			r.damage = append(r.damage, damage)
 		}
 	}
+	r.checkMissing(mark)
 	return r, nil
+}
+
+// checkMissing reports a segment up to the given one that neither the snapshot includes nor the folder has.
+func (r *readResult) checkMissing(through uint64) {
+	if through > r.last {
+		r.damage = append(r.damage, Damage{File: segmentName(r.last + 1), Err: errMissing})
+		r.last = through
+	}
 }
 
 // labelReader maps the numbers of labels in a file to those in a state.
@@ -344,10 +355,10 @@ func (l *labelReader) number(n uint32) uint32 {
 	return l.s.labelNumber(new(Labels))
 }
 
-// readSegment adds a segment, including the records of buffered that its file lacks. buffered may be nil.
-func (s *state) readSegment(name string, number uint64, buffered *unwritten) (Damage, error) {
+// readSegment adds a segment.
+func (s *state) readSegment(name string, number uint64) (Damage, error) {
 	labels := labelReader{s, make(map[uint32]uint32)}
-	damage, err := scanSegment(name, buffered, func(b []byte) {
+	damage, err := scanSegment(name, func(b []byte) {
 		switch kind(b[6]) {
 		case kindLabels:
 			labels.add(b)
@@ -358,7 +369,8 @@ func (s *state) readSegment(name string, number uint64, buffered *unwritten) (Da
 			n := readHold(b, &h)
 			s.hold(&h, labels.number(n))
 		case kindSettle:
-			s.settle(readSettle(b))
+			used := readSettle(b)
+			s.settle(&used)
 		case kindAdjust:
 			if a, ok := readAdjustment(b); ok {
 				s.adjust(a)
@@ -367,8 +379,8 @@ func (s *state) readSegment(name string, number uint64, buffered *unwritten) (Da
 	})
 	if errors.Is(err, errHeader) {
 		// The process was killed while it created the file.
-		if info, e := os.Stat(name); e == nil && info.Size() < firstAt {
-			damage.Torn, err = info.Size(), nil
+		if data, e := os.ReadFile(name); e == nil && (len(data) < firstAt || len(bytes.Trim(data[:firstAt], "\x00")) == 0) {
+			damage.Torn, err = int64(min(len(data), firstAt)), nil
 		}
 	}
 	return damage, err
@@ -380,7 +392,7 @@ var errIncomplete = errors.New("incomplete or damaged")
 func (s *state) readSnapshot(name string) (Damage, error) {
 	labels := labelReader{s, make(map[uint32]uint32)}
 	records, complete := int64(0), false
-	damage, err := scanFile(name, formSnapshot, nil, func(header) bool { return false }, func(b []byte) {
+	damage, err := scanFile(name, formSnapshot, func(header) bool { return false }, func(b []byte) {
 		if kind(b[6]) == kindEnd {
 			complete = int64(little.Uint64(b[8:])) == records
 		}
@@ -417,7 +429,7 @@ func (s *state) readSnapshot(name string) (Damage, error) {
 func (s *state) readDay(dir string, n int32) (*day, Damage) {
 	d, name := newDay(n), filepath.Join(dir, dayFile(n))
 	labels := labelReader{s, make(map[uint32]uint32)}
-	damage, err := scanFile(name, formDay, nil, func(h header) bool { d.through = h.through; return false }, func(b []byte) {
+	damage, err := scanFile(name, formDay, func(h header) bool { d.through = h.through; return false }, func(b []byte) {
 		switch kind(b[6]) {
 		case kindLabels:
 			labels.add(b)

@@ -1,17 +1,18 @@
 // Package journal persists the accounts of a gateway on the local disk, without a database: what requests hold and have
 // spent of budgets, and the ledger, which sums up usage by day, key, team, model and provider.
 //
-// Every record is appended to a segment, a file of checksummed records, and one goroutine makes the appended records
-// durable ten times a second. Until then they are also in memory that the kernel keeps, so killing the process loses
-// none of them (see buffer). If memory cannot be mapped, appending a hold writes it and all earlier records with a
-// system call. When a segment is full or its day is over, it is folded: the sums of its days are added to one
-// file for each day (the ledger, which is never deleted), and what scopes have spent goes into a snapshot. At startup,
-// the last snapshot and the segments after it are read. Folded segments are kept for a while as a record of single
-// requests. Their holds are removed once two snapshots contain them.
+// Every record is appended to a segment, a file of checksummed records, with a system call of its own, so killing the
+// process loses none of them. One goroutine makes the appended records durable ten times a second. Segments are
+// allocated on disk before they are used (see reserve), so that a full disk loses none either. When a segment is nearly
+// full or its day is over, it is folded: the sums of its days are added to one file for each day (the ledger, which is
+// never deleted), and what scopes have spent goes into a snapshot. At startup, the last snapshot and the segments after
+// it are read. Folded segments are kept for a while as a record of single requests. Their holds are removed once two
+// snapshots contain them.
 //
-// A killed process leaves holds behind. The next process settles them at their full amount and adds their requests to
-// the ledger at the most that they can have cost. Reading a record more than once does not count it more than once:
-// requests have an ID, each file names the last segment that it includes, and a hold is settled only once.
+// A killed process leaves holds behind. The next process settles them at their full amount, which it marks as uncertain,
+// and adds their requests to the ledger at the most that they can have cost. Reading a record more than once does not
+// count it more than once: requests have an ID, each file names the last segment that it includes, and a hold is settled
+// only once.
 //
 // The package does not depend on prices or budgets and rejects no requests: see packages cost and spend. The folder
 // belongs to one process, whose caller has locked it (package statedir). ReadUsage and ReadBudgets can read it while
@@ -31,7 +32,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/sluice-gateway/sluice/proxy/internal/cost"
 	"github.com/sluice-gateway/sluice/proxy/internal/spend"
 )
 
@@ -39,12 +39,11 @@ import (
 type Options struct {
 	Zone   *time.Location // time zone of the ledger's days; nil means UTC
 	Keep   time.Duration  // how long single requests are kept; 0 means forever, as their sums are
-	Refuse bool           // if a hold cannot be written, Hold fails instead of keeping it only in memory
+	Refuse bool           // Hold fails as soon as no room can be reserved, instead of when the reserved room is used
 	Log    *slog.Logger   // nil discards logs
 
-	// For tests. Now is the clock for days and ages, Interval the time between commits, and SegmentSize the size in
-	// bytes at which a segment is folded. Create creates the file of a segment; setting it disables the buffer, so each
-	// hold is written at once.
+	// For tests. Now is the clock for days and ages, Interval the time between commits, and SegmentSize the size of a
+	// segment in bytes. Create opens the file of a segment, and creates it if it does not exist.
 	Now         func() time.Time
 	Interval    time.Duration
 	SegmentSize int64
@@ -54,17 +53,16 @@ type Options struct {
 // File is the file of the segment that is being written.
 type File interface {
 	io.WriterAt
+	Truncate(size int64) error
 	Sync() error
 	Close() error
 }
 
 const (
 	defaultInterval    = 100 * time.Millisecond
-	defaultSegmentSize = 64 << 20
+	defaultSegmentSize = 16 << 20
 
-	// Pending records are written when they reach flushAt bytes. While the disk is full, up to maxPending bytes wait;
-	// further records are dropped, but the sums in memory include them.
-	flushAt    = 64 << 10
+	// While writing fails, up to maxPending bytes wait; further records are dropped, but the sums in memory include them.
 	maxPending = 16 << 20
 
 	retryInterval = time.Second // after a failed write
@@ -75,18 +73,21 @@ type Journal struct {
 	o   Options
 	dir string
 
-	mu      sync.Mutex
-	state   *state
-	file    File
-	header  header  // header of file
-	offset  int64   // number of bytes written to file
-	pending []byte  // records to be written at offset
-	buffer  *buffer // copy of pending that outlives the process; nil if each hold is written to file
-	closed  bool
-	dirty   bool // some records may not be durable yet
-	failure failure
-	lost    int64 // number of records dropped because they could not be written
-	appends int64 // number of records appended
+	mu        sync.Mutex
+	state     *state
+	file      File   // nil if none could be created because the disk is full
+	header    header // header of file
+	offset    int64  // number of bytes written to file
+	capacity  int64  // number of bytes allocated to file
+	reserved  int64  // number of bytes allocated to the next segment; 0 if none are
+	pending   []byte // records to be written at offset
+	unwritten bool   // writing pending has failed; only the goroutine retries
+	closed    bool
+	dirty     bool // some records may not be durable yet
+	failure   failure
+	lost      int64 // number of records dropped because they could not be written
+	damaged   int   // number of files found damaged or missing by Open
+	appends   int64 // number of records appended
 
 	previous uint64 // last segment in the previous snapshot: segments up to it no longer need their holds
 	through  uint64 // last segment in the current snapshot
@@ -96,9 +97,11 @@ type Journal struct {
 	stopped chan struct{}
 	folding sync.WaitGroup
 	busy    bool // a fold is running; guarded by mu
+	ratios  ratios
 }
 
-// failure is the reason that records cannot be written. The zero value means that they can.
+// failure is the reason that records cannot be written, or no room reserved for them. The zero value means that they
+// can.
 type failure struct {
 	err   error
 	since time.Time
@@ -122,9 +125,8 @@ func Open(dir string, o Options) (*Journal, error) {
 	if o.SegmentSize == 0 {
 		o.SegmentSize = defaultSegmentSize
 	}
-	buffered := o.Create == nil
-	if buffered {
-		o.Create = func(name string) (File, error) { return os.OpenFile(name, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600) }
+	if o.Create == nil {
+		o.Create = func(name string) (File, error) { return os.OpenFile(name, os.O_CREATE|os.O_WRONLY, 0o600) }
 	}
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, fmt.Errorf("journal: %w", err)
@@ -143,25 +145,33 @@ func Open(dir string, o Options) (*Journal, error) {
 		o: o, dir: dir, state: read.state, through: read.through, previous: read.through,
 		wake: make(chan struct{}, 1), stop: make(chan struct{}), stopped: make(chan struct{}),
 	}
+	j.damaged = len(read.damage)
+	j.ratios.largest = readRatios(dir)
 	for _, d := range read.damage {
 		j.logDamage(d)
 	}
+	for n, end := range read.ends {
+		// Free the room that a killed process had reserved.
+		if name := filepath.Join(dir, segmentName(n)); end > 0 {
+			_ = os.Truncate(name, end)
+		}
+	}
 	if read.last > read.through {
 		// Fold these segments so that the next start does not read them again.
-		if err := j.fold(j.prepare(read.last)); err != nil {
+		if err := j.fold(j.prepare(read.last)); isDiskFull(err) {
+			o.Log.Error("journal: segments not folded", "error", err)
+		} else if err != nil {
 			return nil, fmt.Errorf("journal: %w", err)
 		}
 	}
-	if err := j.startSegment(read.last + 1); err != nil {
-		return nil, fmt.Errorf("journal: %w", err)
-	}
-	if err := j.bookUnfinished(); err != nil {
-		return nil, errors.Join(fmt.Errorf("journal: %w", err), j.file.Close())
-	}
-	if buffered {
-		if j.buffer, err = openBuffer(dir); err != nil {
-			o.Log.Info("journal: cannot map memory for records; writing each hold to the file", "error", err)
+	if err := j.start(read.last + 1); isDiskFull(err) {
+		j.setFailure(err)
+		j.notify()
+	} else if err != nil {
+		if j.file != nil {
+			_ = j.file.Close()
 		}
+		return nil, fmt.Errorf("journal: %w", err)
 	}
 	j.busy = true
 	j.folding.Go(func() {
@@ -185,32 +195,33 @@ func (j *Journal) logDamage(d Damage) {
 	}
 }
 
-// startSegment creates a segment and makes it the current one. The caller holds mu or is the only user of j.
-func (j *Journal) startSegment(number uint64) error {
+// start starts a segment and books unfinished requests. The segment's file is created later if the disk is full.
+func (j *Journal) start(number uint64) error {
 	h := newHeader(formSegment)
 	h.number, h.created = number, j.o.Now()
-	f, err := j.newSegment(h)
+	j.header, j.offset = h, firstAt
+	err := j.reserve()
+	if err == nil || isDiskFull(err) {
+		err = j.create()
+	}
+	j.unwritten = err != nil
+	if err == nil || isDiskFull(err) {
+		err = errors.Join(err, j.bookUnfinished())
+	}
+	if err == nil {
+		err = j.reserve()
+	}
+	return err
+}
+
+// create creates the file of the current segment.
+func (j *Journal) create() error {
+	f, err := j.newSegment(j.header)
 	if err != nil {
 		return err
 	}
-	j.useSegment(f, h)
+	j.useSegment(f, j.header)
 	return nil
-}
-
-func (j *Journal) newSegment(h header) (File, error) {
-	name := filepath.Join(j.dir, segmentName(h.number))
-	f, err := j.o.Create(name)
-	if err != nil {
-		return nil, err
-	}
-	if _, err := f.WriteAt(h.append(nil), 0); err != nil {
-		return nil, errors.Join(err, f.Close(), os.Remove(name))
-	}
-	return f, syncDir(j.dir)
-}
-
-func (j *Journal) useSegment(f File, h header) {
-	j.file, j.header, j.offset = f, h, firstAt
 }
 
 // bookUnfinished settles the holds that earlier processes have left behind, at their full amounts, and adds their
@@ -225,9 +236,12 @@ func (j *Journal) bookUnfinished() error {
 		// Settling the last hold recycles o, so its holds are copied first.
 		for _, h := range append([]openHold(nil), o.holds...) {
 			if !h.settled {
-				j.settle(id, h.number, h.amount, 0)
+				j.settle(&Settlement{Request: id, Number: h.number, Amount: h.amount, Uncertain: h.amount})
 			}
 		}
+	}
+	if j.unwritten {
+		return nil
 	}
 	if err := j.flush(); err != nil {
 		return err
@@ -243,76 +257,73 @@ func (j *Journal) Request(r *Request) {
 	defer j.mu.Unlock()
 	if !j.closed {
 		j.request(r)
-		j.saveIfBuffered()
+		if j.state.open[r.ID] == nil { // else a settlement follows, which writes both
+			j.write()
+		}
 		j.notify()
 	}
 }
 
 func (j *Journal) request(r *Request) {
 	from := len(j.pending)
+	holds := j.state.open[r.ID] != nil
 	n := j.labelNumber(&r.Labels)
 	at := len(j.pending)
 	j.pending = appendRequest(j.pending, r, n)
 	j.state.request(j.pending[at:], n, j.header.number)
-	j.sealFrom(from, at)
+	j.seal(at)
+	if len(j.pending) > maxPending || !holds && j.isFull() {
+		j.undo(from, n)
+		j.lost++
+	}
 }
 
-// Hold appends a hold. Once Hold has returned, the hold survives a kill of the process.
+// Hold appends a hold. Once Hold has returned nil, the hold survives a kill of the process. It fails if the hold cannot
+// be written, or with Options.Refuse if there is no room reserved for further ones.
 func (j *Journal) Hold(h *Hold) error {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	if j.closed {
+	switch {
+	case j.closed:
 		return os.ErrClosed
+	case j.isFull() || j.o.Refuse && j.failure.err != nil:
+		return j.failure.err
 	}
 	from := len(j.pending)
 	n := j.labelNumber(&h.Scopes)
 	at := len(j.pending)
 	j.pending = appendHold(j.pending, h, n, 0)
-	j.state.hold(h, n)
-	j.sealFrom(from, at)
-	err := j.failure.err
-	if err == nil {
-		// After a failure, only the goroutine retries.
-		err = j.save()
-	}
+	j.seal(at)
+	j.write()
 	j.notify()
-	if err != nil && j.o.Refuse {
-		j.settle(h.Request, h.Number, 0, 0)
-		j.discard(h.Request)
-		return err
+	if j.unwritten {
+		j.undo(from, n)
+		return j.failure.err
 	}
+	j.state.hold(h, n)
 	return nil
 }
 
-// discard forgets a request that was never sent, unless it still holds something.
-func (j *Journal) discard(request uint64) {
-	if o := j.state.open[request]; o != nil {
-		for i := range o.holds {
-			if !o.holds[i].settled || o.holds[i].amount != 0 {
-				return
-			}
-		}
-		o.listed = true
-		j.state.closeDone(request, o)
-	}
-}
-
-// Settle appends the settlement of a hold: what was used of it. It does not wait for the disk.
-func (j *Journal) Settle(request, number uint64, amount cost.Nano, tokens int64) {
+// Settle appends the settlement of a hold. It does not wait for the disk.
+func (j *Journal) Settle(s *Settlement) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	if !j.closed {
-		j.settle(request, number, amount, tokens)
-		j.saveIfBuffered()
+		j.settle(s)
+		j.write()
 		j.notify()
 	}
 }
 
-func (j *Journal) settle(request, number uint64, amount cost.Nano, tokens int64) {
+func (j *Journal) settle(s *Settlement) {
 	at := len(j.pending)
-	j.pending = appendSettle(j.pending, request, number, amount, tokens)
-	j.state.settle(request, number, amount, tokens)
-	j.sealFrom(at, at)
+	j.pending = appendSettle(j.pending, s)
+	j.state.settle(s)
+	j.seal(at)
+	if len(j.pending) > maxPending {
+		j.pending = j.pending[:at]
+		j.lost++
+	}
 }
 
 // Adjust writes a budget adjustment. Once Adjust has returned nil, the adjustment survives a kill of the process. It
@@ -323,20 +334,19 @@ func (j *Journal) Adjust(a *Adjustment) error {
 	switch {
 	case j.closed:
 		return os.ErrClosed
-	case j.failure.err != nil:
+	case j.isFull():
 		return j.failure.err
 	case j.state.adjusted(a.ID):
 		return spend.ErrRepeated
 	}
 	at := len(j.pending)
 	j.pending = appendAdjustment(j.pending, a)
-	j.sealFrom(at, at)
-	err := j.flush()
-	j.setFailure(err)
+	j.seal(at)
+	j.write()
 	j.notify()
-	if err != nil {
+	if j.unwritten {
 		j.pending = j.pending[:at]
-		return err
+		return j.failure.err
 	}
 	j.state.adjust(*a)
 	return nil
@@ -354,77 +364,40 @@ func (j *Journal) labelNumber(l *Labels) uint32 {
 	return n
 }
 
-// sealFrom seals the record that begins at offset at of pending. If pending is too long, it drops everything from
-// offset from on: the record, and the labels that were appended for it.
-func (j *Journal) sealFrom(from, at int) {
+// seal seals the record that begins at an offset of pending.
+func (j *Journal) seal(at int) {
 	j.appends++
-	if len(j.pending) > maxPending {
-		if from < at {
-			j.state.forgetSegment()
-		}
-		j.pending = j.pending[:from]
-		j.lost++
-		return
-	}
 	seal(j.pending[at:], j.header.seed, j.offset+int64(at))
-	if len(j.pending) >= flushAt && j.failure.err == nil {
-		j.setFailure(j.flush())
-	}
 }
 
-// forgetSegment makes the next use of each set of labels append a record of it to the segment again.
-func (s *state) forgetSegment() {
-	for _, l := range s.labels {
-		l.segment = 0
-	}
+// undo removes the pending records from an offset on, which may include one of labels.
+func (j *Journal) undo(from int, labels uint32) {
+	j.pending = j.pending[:from]
+	j.state.labels[labels].segment = 0
 }
 
-// save makes the pending records survive a kill of the process.
-func (j *Journal) save() error {
-	if j.buffer != nil && j.buffer.hasRoom(j.pending) {
-		err := j.buffer.save(j.pending, &j.header, j.offset)
-		if err == nil {
-			return nil
+// write writes the pending records, so that they survive a kill of the process.
+func (j *Journal) write() {
+	if !j.unwritten {
+		if err := j.flush(); err != nil {
+			j.setFailure(err)
 		}
-		j.o.Log.Warn("journal: mapped memory for records failed; writing each hold to the file from now on", "error", err)
-		j.closeBuffer()
-	}
-	err := j.flush()
-	j.setFailure(err)
-	return err
-}
-
-// saveIfBuffered is save for records that are not worth a write of their own when there is no buffer.
-func (j *Journal) saveIfBuffered() {
-	if j.buffer != nil && j.failure.err == nil {
-		_ = j.save() // an error is recorded in failure
-	}
-}
-
-// closeBuffer removes the buffer. From then on, each hold is written to the segment.
-func (j *Journal) closeBuffer() {
-	if j.buffer != nil {
-		_ = j.buffer.close()
-		_ = os.Remove(filepath.Join(j.dir, bufferName))
-		j.buffer = nil
 	}
 }
 
 // flush writes the pending records. If that fails, they stay pending.
 func (j *Journal) flush() error {
-	if len(j.pending) == 0 {
-		return nil
-	}
-	if _, err := j.file.WriteAt(j.pending, j.offset); err != nil {
-		return err
-	}
-	j.offset += int64(len(j.pending))
-	j.pending = j.pending[:0]
-	if j.buffer != nil {
-		j.buffer.saved = 0
-	}
-	if cap(j.pending) > 2*flushAt {
-		j.pending = nil // it grew while the disk was full
+	j.unwritten = false
+	if len(j.pending) > 0 {
+		if _, err := j.file.WriteAt(j.pending, j.offset); err != nil {
+			j.unwritten = true
+			return err
+		}
+		j.offset += int64(len(j.pending))
+		j.pending = j.pending[:0]
+		if cap(j.pending) > 64<<10 {
+			j.pending = nil // it grew while writing failed
+		}
 	}
 	return nil
 }
@@ -445,11 +418,11 @@ func (j *Journal) setFailure(err error) {
 	switch {
 	case err != nil && j.failure.err == nil:
 		j.failure = failure{err, j.o.Now()}
-		consequence := "requests are served, and their spending is counted only in memory"
-		if j.o.Refuse {
-			consequence = "requests with budgets are rejected"
+		consequence := "until the reserved room is used"
+		if j.o.Refuse || j.unwritten {
+			consequence = "no longer"
 		}
-		j.o.Log.Error("journal cannot be written; "+consequence, "error", err)
+		j.o.Log.Error("journal cannot be written, or has no room; requests with budgets are served "+consequence, "error", err, "reserved_bytes", max(j.capacity-j.offset, 0))
 	case err == nil && j.failure.err != nil:
 		j.o.Log.Info("journal can be written again", "after", j.o.Now().Sub(j.failure.since).Round(time.Second).String(), "lost_records", j.lost)
 		j.failure = failure{}
@@ -467,20 +440,24 @@ func (j *Journal) run() {
 		case <-j.stop:
 			return
 		}
-		wait := j.o.Interval
-		for {
+		for wait := j.o.Interval; ; wait = max(retryInterval, j.o.Interval) {
 			timer.Reset(wait)
 			select {
 			case <-timer.C:
 			case <-j.stop:
 				return
 			}
-			if j.commit() == nil {
+			err := j.commit()
+			if err == nil {
+				err = errors.Join(j.rotate(), j.reserve())
+			}
+			j.mu.Lock()
+			j.setFailure(err)
+			j.mu.Unlock()
+			if err == nil {
 				break
 			}
-			wait = max(retryInterval, j.o.Interval)
 		}
-		j.rotate()
 	}
 }
 
@@ -488,15 +465,18 @@ func (j *Journal) run() {
 func (j *Journal) commit() error {
 	j.mu.Lock()
 	j.dirty = false
-	err := j.flush()
+	var err error
+	if j.file == nil {
+		err = j.create()
+	}
+	if err == nil {
+		err = j.flush()
+	}
 	f := j.file
 	j.mu.Unlock()
 	if err == nil {
 		err = f.Sync()
 	}
-	j.mu.Lock()
-	j.setFailure(err)
-	j.mu.Unlock()
 	return err
 }
 
@@ -511,7 +491,8 @@ func (j *Journal) Failure() (since time.Time, err error) {
 type Stats struct {
 	Appended int64 // records appended
 	Lost     int64 // records dropped because the journal could not be written for too long
-	Pending  int64 // bytes not written yet
+	Pending  int64 // bytes that could not be written yet
+	Damaged  int   // files found damaged or missing when the journal was opened
 	Open     int   // requests with unsettled holds, or with holds and not in the ledger yet
 }
 
@@ -519,7 +500,7 @@ type Stats struct {
 func (j *Journal) Stats() Stats {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	return Stats{j.appends, j.lost, int64(len(j.pending)), len(j.state.open)}
+	return Stats{j.appends, j.lost, int64(len(j.pending)), j.damaged, len(j.state.open)}
 }
 
 // IsOpen reports whether the journal has a hold of the request and the ledger does not have the request yet.
@@ -530,18 +511,6 @@ func (j *Journal) IsOpen(request uint64) bool {
 	return o != nil && !o.listed
 }
 
-// Flush writes the pending records, so that ReadUsage sees them.
-func (j *Journal) Flush() error {
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	if j.closed || j.failure.err != nil {
-		return j.failure.err
-	}
-	err := j.flush()
-	j.setFailure(err)
-	return err
-}
-
 // Dir returns the journal's folder.
 func (j *Journal) Dir() string { return j.dir }
 
@@ -550,7 +519,7 @@ func (j *Journal) Zone() *time.Location { return j.state.zone }
 
 // Replay calls used with what scopes have used, and adjusted with the budget adjustments, with no locks held. Unsettled
 // holds count as used at their full amount.
-func (j *Journal) Replay(used func(kind byte, name string, at time.Time, requests, tokens int64, amount cost.Nano), adjusted func(Adjustment)) {
+func (j *Journal) Replay(used func(Entry), adjusted func(Adjustment)) {
 	j.mu.Lock()
 	replayed := j.state.collect()
 	j.mu.Unlock()
@@ -571,20 +540,18 @@ func (j *Journal) Close() error {
 	<-j.stopped
 	j.folding.Wait()
 	err := j.commit()
-	if err == nil {
-		j.closeBuffer() // after an error, the next start recovers its records
+	if j.file != nil {
+		err = errors.Join(err, j.file.Truncate(j.offset), j.file.Close())
 	}
-	if e := j.file.Close(); err == nil {
-		err = e
+	switch {
+	case err != nil:
+	case j.offset == firstAt:
+		err = os.Remove(filepath.Join(j.dir, segmentName(j.header.number)))
+	default:
+		err = j.fold(j.prepare(j.header.number))
 	}
 	if err != nil {
 		return fmt.Errorf("journal: %w", err)
 	}
-	if j.offset == firstAt {
-		return os.Remove(filepath.Join(j.dir, segmentName(j.header.number)))
-	}
-	if err := j.fold(j.prepare(j.header.number)); err != nil {
-		return fmt.Errorf("journal: %w", err)
-	}
-	return nil
+	return os.Remove(filepath.Join(j.dir, markName))
 }

@@ -11,6 +11,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
+
 	"github.com/sluice-gateway/sluice/proxy/internal/cost"
 	"github.com/sluice-gateway/sluice/proxy/internal/journal"
 )
@@ -54,9 +56,6 @@ func TestMonth(t *testing.T) {
 			continue
 		}
 		// Leave the last day's journal open, as in a running gateway.
-		if err := j.Flush(); err != nil {
-			t.Fatal(err)
-		}
 		defer j.Close()
 	}
 	t.Logf("wrote %d requests in %s", written, time.Since(began).Round(time.Millisecond))
@@ -132,6 +131,34 @@ func BenchmarkHold(b *testing.B) {
 			b.Fatal(err)
 		}
 		j.Request(r)
-		j.Settle(h.Request, 1, 5, 10)
+		j.Settle(&journal.Settlement{Request: h.Request, Number: 1, Amount: 5, Tokens: 10})
+	}
+}
+
+// TestUncertainAmountsSurviveFolding checks the amounts that are booked for unknown outcomes in a segment, and in the
+// snapshot and the file of the day that it is folded into.
+func TestUncertainAmountsSurviveFolding(t *testing.T) {
+	dir := t.TempDir()
+	j := open(t, dir, journal.Options{})
+	for id, uncertain := range []cost.Nano{0, 30} {
+		r := request("a", "m", 100)
+		r.ID, r.Booked, r.Uncertain = uint64(id+1), uncertain > 0, uncertain
+		if err := j.Hold(&journal.Hold{Request: r.ID, Number: 1, At: noon, Scopes: journal.Labels{Key: "a"}, Amount: 200}); err != nil {
+			t.Fatal(err)
+		}
+		j.Request(r)
+		j.Settle(&journal.Settlement{Request: r.ID, Number: 1, Amount: 100, Uncertain: uncertain, Tokens: 5})
+	}
+	for range 3 {
+		if d := cmp.Diff(map[string]cost.Nano{"key a": 200, "uncertain key a": 30}, spent(j)); d != "" {
+			t.Error(d)
+		}
+		if s := usage(t, dir, journal.Query{}).Total; s.Requests != 2 || s.Booked != 1 || s.Cost != 200 || s.Uncertain != 30 {
+			t.Errorf("got totals %+v", s)
+		}
+		if err := j.Close(); err != nil {
+			t.Fatal(err)
+		}
+		j = open(t, dir, journal.Options{})
 	}
 }

@@ -68,6 +68,8 @@ type Usage struct {
 	By    []Column
 	Rows  []Row // sorted by their values, in the order of By
 	Total Sums
+	// TokensPerByte is the largest number of tokens for each byte of a prompt's text, by model, at any time.
+	TokensPerByte map[string]float64
 	// Damage lists what could not be read and is missing from the sums.
 	Damage []Damage
 }
@@ -102,6 +104,7 @@ func ReadUsage(dir string, zone *time.Location, q Query) (*Usage, error) {
 		u, err := readUsage(dir, zone, from, to, q)
 		switch {
 		case err == nil:
+			u.TokensPerByte = readRatios(dir)
 			return u, nil
 		case !errors.Is(err, fs.ErrNotExist):
 			return nil, fmt.Errorf("journal: %w", err)
@@ -117,10 +120,6 @@ var errReadOnly = errors.New("the journal is opened read-only")
 var errGone = fmt.Errorf("file removed: %w", fs.ErrNotExist)
 
 func readUsage(dir string, zone *time.Location, from, to int32, q Query) (*Usage, error) {
-	buffered, err := readBuffer(dir) // before the segments, because its records may be written to one meanwhile
-	if err != nil {
-		return nil, err
-	}
 	f, err := list(dir)
 	if errors.Is(err, fs.ErrNotExist) {
 		f, err = folder{}, nil
@@ -157,7 +156,7 @@ func readUsage(dir string, zone *time.Location, from, to int32, q Query) (*Usage
 			continue
 		}
 		labels := labelReader{s, make(map[uint32]uint32)}
-		damage, err := scanSegment(filepath.Join(dir, segmentName(n)), buffered.forSegment(n), func(b []byte) {
+		damage, err := scanSegment(filepath.Join(dir, segmentName(n)), func(b []byte) {
 			switch kind(b[6]) {
 			case kindLabels:
 				labels.add(b)

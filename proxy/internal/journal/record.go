@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"hash/crc32"
 	"math"
+	"slices"
 	"time"
 
 	"github.com/sluice-gateway/sluice/proxy/internal/cost"
@@ -44,6 +45,7 @@ const (
 // The sizes of fixed-length records, in bytes.
 const (
 	requestSize = 64
+	wideSize    = requestSize + 32 // a request with a count of 2^32 or more: the upper halves of the counts follow
 	holdSize    = 48
 	settleSize  = 40
 	bucketSize  = 48
@@ -63,6 +65,10 @@ const (
 	flagBooked
 )
 
+// flagUncertain is a flag of records with an amount of money. The record then ends with 8 more bytes: how much of the
+// amount is uncertain or, in an adjustment, how much of the uncertain amounts it gives back.
+const flagUncertain = 1 << 7
+
 // The flags of a hold in a snapshot.
 const (
 	flagSettled = 1 << iota // the hold is settled, and its amount is the amount used
@@ -79,15 +85,32 @@ func checksum(record []byte, seed uint32, offset int64) uint32 {
 }
 
 // begin appends a record of n bytes: its head without the checksum, then zeros.
-func begin(dst []byte, k kind, flags byte, n int) (extended, record []byte) {
+//
+// An uncertain amount is appended to the record, and makes it longer than n.
+func begin(dst []byte, k kind, flags byte, n int, uncertain cost.Nano) (extended, record []byte) {
 	at := len(dst)
+	if uncertain != 0 {
+		flags |= flagUncertain
+		n += unit
+	}
 	for range n / unit {
 		dst = append(dst, 0, 0, 0, 0, 0, 0, 0, 0)
 	}
 	record = dst[at:]
 	little.PutUint16(record[4:], uint16(n/unit))
 	record[6], record[7] = byte(k), flags
+	if uncertain != 0 {
+		little.PutUint64(record[n-unit:], uint64(uncertain))
+	}
 	return dst, record
+}
+
+// readUncertain returns the uncertain amount of a record.
+func readUncertain(record []byte) cost.Nano {
+	if record[7]&flagUncertain == 0 {
+		return 0
+	}
+	return cost.Nano(little.Uint64(record[len(record)-unit:]))
 }
 
 // seal writes a record's checksum.
@@ -101,10 +124,16 @@ func validLength(data []byte, seed uint32, offset int64) int {
 		return 0
 	}
 	n, k := int(little.Uint16(data[4:]))*unit, kind(data[6])
+	fixed := 0
+	if k <= kindEnd && fixedSize[k] != 0 {
+		if fixed = fixedSize[k]; data[7]&flagUncertain != 0 {
+			fixed += unit
+		}
+	}
 	switch {
 	case n <= headSize, n > maxRecord, n > len(data), k < kindLabels, k > kindEnd:
 		return 0
-	case fixedSize[k] != 0 && n != fixedSize[k]:
+	case fixed != 0 && n != fixed && !(k == kindRequest && n == fixed+wideSize-requestSize):
 		return 0
 	case little.Uint32(data) != checksum(data[:n], seed, offset):
 		return 0
@@ -129,7 +158,9 @@ type Request struct {
 	Error      bool // the client received an error or a truncated response
 	Incomplete bool // the response was truncated, or the client disconnected
 	Estimated  bool // the tokens are estimated because the provider did not report them
-	Booked     bool // the gateway was killed before the end of the request, and the cost is what the request held
+	Booked     bool // an attempt ended with an unknown outcome, and the cost includes what it is booked at
+
+	Uncertain cost.Nano // part of Cost that is booked for unknown outcomes
 }
 
 func (r *Request) flags() (f byte) {
@@ -142,14 +173,21 @@ func (r *Request) flags() (f byte) {
 }
 
 func appendRequest(dst []byte, r *Request, labels uint32) []byte {
-	dst, b := begin(dst, kindRequest, r.flags(), requestSize)
+	t := &r.Tokens
+	counts, size := [...]int64{t.Prompt, t.Completion, t.Cached, t.CacheWrite, t.CacheWrite1h, t.AudioIn, t.Reasoning, t.AudioOut}, requestSize
+	if slices.Max(counts[:]) > math.MaxUint32 {
+		size = wideSize
+	}
+	dst, b := begin(dst, kindRequest, r.flags(), size, r.Uncertain)
 	little.PutUint64(b[8:], r.ID)
 	little.PutUint32(b[16:], seconds(r.At))
 	little.PutUint32(b[20:], labels)
 	little.PutUint64(b[24:], uint64(r.Cost))
-	t := &r.Tokens
-	for i, n := range [...]int64{t.Prompt, t.Completion, t.Cached, t.CacheWrite, t.CacheWrite1h, t.AudioIn, t.Reasoning, t.AudioOut} {
-		little.PutUint32(b[32+4*i:], count32(n))
+	for i, n := range counts {
+		little.PutUint32(b[32+4*i:], uint32(max(n, 0)))
+		if size == wideSize {
+			little.PutUint32(b[requestSize+4*i:], uint32(max(n, 0)>>32))
+		}
 	}
 	return dst
 }
@@ -164,7 +202,7 @@ type Hold struct {
 }
 
 func appendHold(dst []byte, h *Hold, labels uint32, flags byte) []byte {
-	dst, b := begin(dst, kindHold, flags, holdSize)
+	dst, b := begin(dst, kindHold, flags, holdSize, 0)
 	little.PutUint64(b[8:], h.Request)
 	little.PutUint64(b[16:], h.Number)
 	little.PutUint64(b[24:], uint64(h.Amount))
@@ -180,17 +218,24 @@ func readHold(b []byte, h *Hold) (labels uint32) {
 	return little.Uint32(b[36:])
 }
 
-func appendSettle(dst []byte, request, number uint64, amount cost.Nano, tokens int64) []byte {
-	dst, b := begin(dst, kindSettle, 0, settleSize)
-	little.PutUint64(b[8:], request)
-	little.PutUint64(b[16:], number)
-	little.PutUint64(b[24:], uint64(amount))
-	little.PutUint64(b[32:], uint64(tokens))
+// Settlement is what was used of a hold.
+type Settlement struct {
+	Request, Number   uint64    // of the hold
+	Amount, Uncertain cost.Nano // Uncertain is the part of Amount that is booked for an unknown outcome
+	Tokens            int64
+}
+
+func appendSettle(dst []byte, s *Settlement) []byte {
+	dst, b := begin(dst, kindSettle, 0, settleSize, s.Uncertain)
+	little.PutUint64(b[8:], s.Request)
+	little.PutUint64(b[16:], s.Number)
+	little.PutUint64(b[24:], uint64(s.Amount))
+	little.PutUint64(b[32:], uint64(s.Tokens))
 	return dst
 }
 
-func readSettle(b []byte) (request, number uint64, amount cost.Nano, tokens int64) {
-	return little.Uint64(b[8:]), little.Uint64(b[16:]), cost.Nano(little.Uint64(b[24:])), int64(little.Uint64(b[32:]))
+func readSettle(b []byte) Settlement {
+	return Settlement{little.Uint64(b[8:]), little.Uint64(b[16:]), cost.Nano(little.Uint64(b[24:])), readUncertain(b), int64(little.Uint64(b[32:]))}
 }
 
 // bucket is the usage of a scope from start until the start of the next bucket.
@@ -198,10 +243,11 @@ type bucket struct {
 	start            int64 // seconds since 1970
 	requests, tokens int64
 	amount           cost.Nano
+	uncertain        cost.Nano // part of amount
 }
 
 func appendBucket(dst []byte, u *bucket, kind byte, labels uint32) []byte {
-	dst, b := begin(dst, kindBucket, kind, bucketSize)
+	dst, b := begin(dst, kindBucket, kind, bucketSize, u.uncertain)
 	little.PutUint64(b[8:], uint64(u.start))
 	little.PutUint64(b[16:], uint64(u.requests))
 	little.PutUint64(b[24:], uint64(u.tokens))
@@ -213,15 +259,17 @@ func appendBucket(dst []byte, u *bucket, kind byte, labels uint32) []byte {
 func readBucket(b []byte) (u bucket, scope byte, labels uint32) {
 	return bucket{
 		int64(little.Uint64(b[8:])), int64(little.Uint64(b[16:])), int64(little.Uint64(b[24:])), cost.Nano(little.Uint64(b[32:])),
-	}, b[7], little.Uint32(b[40:])
+		readUncertain(b),
+	}, b[7] &^ flagUncertain, little.Uint32(b[40:])
 }
 
 // Sums are the sums of requests.
 type Sums struct {
 	Requests, Errors, Incomplete, Estimated int64
-	Booked                                  int64 // requests in flight when the gateway was killed, counted at what they held
+	Booked                                  int64 // requests with an attempt whose outcome is unknown
 	Tokens                                  cost.Tokens
 	Cost                                    cost.Nano
+	Uncertain                               cost.Nano // part of Cost that is booked for unknown outcomes
 }
 
 func (s *Sums) numbers() [14]*int64 {
@@ -238,6 +286,7 @@ func (s *Sums) Add(o *Sums) {
 	for i, n := range s.numbers() {
 		*n += *from[i]
 	}
+	s.Uncertain = s.Uncertain.Plus(o.Uncertain)
 }
 
 // count adds the record of a request.
@@ -249,7 +298,14 @@ func (s *Sums) count(b []byte) {
 	s.Estimated += int64(f & flagEstimated / flagEstimated)
 	s.Booked += int64(f & flagBooked / flagBooked)
 	s.Cost = s.Cost.Plus(cost.Nano(little.Uint64(b[24:])))
-	t, n := &s.Tokens, func(i int) int64 { return int64(little.Uint32(b[32+4*i:])) }
+	s.Uncertain = s.Uncertain.Plus(readUncertain(b))
+	t, n := &s.Tokens, func(i int) int64 {
+		v := int64(little.Uint32(b[32+4*i:]))
+		if len(b) >= wideSize {
+			v |= int64(little.Uint32(b[requestSize+4*i:])) << 32
+		}
+		return v
+	}
 	t.Prompt += n(0)
 	t.Completion += n(1)
 	t.Cached += n(2)
@@ -261,7 +317,7 @@ func (s *Sums) count(b []byte) {
 }
 
 func appendRow(dst []byte, s *Sums, labels uint32) []byte {
-	dst, b := begin(dst, kindRow, 0, rowSize)
+	dst, b := begin(dst, kindRow, 0, rowSize, s.Uncertain)
 	little.PutUint32(b[8:], labels)
 	for i, n := range s.numbers() {
 		little.PutUint64(b[16+8*i:], uint64(*n))
@@ -273,11 +329,12 @@ func readRow(b []byte, s *Sums) (labels uint32) {
 	for i, n := range s.numbers() {
 		*n = int64(little.Uint64(b[16+8*i:]))
 	}
+	s.Uncertain = readUncertain(b)
 	return little.Uint32(b[8:])
 }
 
 func appendEnd(dst []byte, records int64) []byte {
-	dst, b := begin(dst, kindEnd, 0, endSize)
+	dst, b := begin(dst, kindEnd, 0, endSize, 0)
 	little.PutUint64(b[8:], uint64(records))
 	return dst
 }
@@ -306,7 +363,7 @@ func appendLabels(dst []byte, l *Labels, number uint32) []byte {
 	for _, s := range l.fields() {
 		n += 2 + min(len(*s), maxLabel)
 	}
-	dst, b := begin(dst, kindLabels, 0, (n+unit-1)/unit*unit)
+	dst, b := begin(dst, kindLabels, 0, (n+unit-1)/unit*unit, 0)
 	little.PutUint32(b[8:], number)
 	b = b[12:]
 	for _, s := range l.fields() {
@@ -345,6 +402,8 @@ type Adjustment struct {
 	Credit cost.Nano
 	Reason string
 	ID     string // a second adjustment with the same ID is ignored; may be ""
+
+	Released cost.Nano // how much of the uncertain amounts that the budget has spent is thereby given back
 }
 
 const (
@@ -355,7 +414,7 @@ const (
 func appendAdjustment(dst []byte, a *Adjustment) []byte {
 	name, reason, id := a.Name[:min(len(a.Name), maxLabel)], a.Reason[:min(len(a.Reason), maxReason)], a.ID[:min(len(a.ID), maxID)]
 	n := headSize + 24 + len(name) + len(reason) + len(id)
-	dst, b := begin(dst, kindAdjust, 0, (n+unit-1)/unit*unit)
+	dst, b := begin(dst, kindAdjust, 0, (n+unit-1)/unit*unit, a.Released)
 	little.PutUint64(b[8:], uint64(a.At.UnixNano()))
 	little.PutUint64(b[16:], uint64(a.Credit))
 	b[24], b[25] = a.Kind, a.Per
@@ -373,12 +432,13 @@ func readAdjustment(b []byte) (a Adjustment, ok bool) {
 		return a, false
 	}
 	name, reason, id := int(little.Uint16(b[26:])), int(little.Uint16(b[28:])), int(little.Uint16(b[30:]))
+	released := readUncertain(b)
 	if id > maxID || len(b) < 32+name+reason+id {
 		return a, false
 	}
 	return Adjustment{
 		Kind: b[24], Per: b[25], At: time.Unix(0, int64(little.Uint64(b[8:]))), Credit: cost.Nano(little.Uint64(b[16:])),
 		Name: string(b[32 : 32+name]), Reason: string(b[32+name : 32+name+reason]),
-		ID: string(b[32+name+reason : 32+name+reason+id]),
+		ID: string(b[32+name+reason : 32+name+reason+id]), Released: released,
 	}, true
 }

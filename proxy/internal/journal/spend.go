@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/sluice-gateway/sluice/proxy/config"
-	"github.com/sluice-gateway/sluice/proxy/internal/cost"
 	"github.com/sluice-gateway/sluice/proxy/internal/spend"
 )
 
@@ -34,10 +33,12 @@ func (b budgets) Hold(r *spend.Record) error {
 	return b.j.Hold(&h)
 }
 
-func (b budgets) Settle(r *spend.Record) { b.j.Settle(r.Request, r.ID.Number, r.Amount, r.Tokens) }
+func (b budgets) Settle(r *spend.Record) {
+	b.j.Settle(&Settlement{Request: r.Request, Number: r.ID.Number, Amount: r.Amount, Uncertain: r.Uncertain, Tokens: r.Tokens})
+}
 
 func (b budgets) Adjust(a *spend.Adjustment) error {
-	return b.j.Adjust(&Adjustment{Kind: byte(a.Scope.Kind), Name: a.Scope.Name, Per: byte(a.Per), At: a.At, Credit: a.Credit, Reason: a.Reason, ID: a.ID})
+	return b.j.Adjust(&Adjustment{Kind: byte(a.Scope.Kind), Name: a.Scope.Name, Per: byte(a.Per), At: a.At, Credit: a.Credit, Reason: a.Reason, ID: a.ID, Released: a.Released})
 }
 
 func (b budgets) Replay(want func(spend.Scope) bool, used func(spend.Entry), adjusted func(spend.Adjustment)) error {
@@ -49,13 +50,13 @@ func (b budgets) Replay(want func(spend.Scope) bool, used func(spend.Entry), adj
 }
 
 func (r *replayed) budgets(want func(spend.Scope) bool, used func(spend.Entry), adjusted func(spend.Adjustment)) {
-	r.call(func(kind byte, name string, at time.Time, requests, tokens int64, amount cost.Nano) {
-		if s := (spend.Scope{Kind: spend.Kind(kind), Name: name}); want(s) {
-			used(spend.Entry{Scope: s, At: at, Requests: requests, Tokens: tokens, Cost: amount})
+	r.call(func(e Entry) {
+		if s := (spend.Scope{Kind: spend.Kind(e.Kind), Name: e.Name}); want(s) {
+			used(spend.Entry{Scope: s, At: e.At, Requests: e.Requests, Tokens: e.Tokens, Cost: e.Amount, Uncertain: e.Uncertain})
 		}
 	}, func(a Adjustment) {
 		if s := (spend.Scope{Kind: spend.Kind(a.Kind), Name: a.Name}); want(s) && int(a.Per) < config.Periods {
-			adjusted(spend.Adjustment{Scope: s, Per: config.Period(a.Per), At: a.At, Credit: a.Credit, Reason: a.Reason, ID: a.ID})
+			adjusted(spend.Adjustment{Scope: s, Per: config.Period(a.Per), At: a.At, Credit: a.Credit, Reason: a.Reason, ID: a.ID, Released: a.Released})
 		}
 	})
 }

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/sluice-gateway/sluice/proxy/config"
 	"github.com/sluice-gateway/sluice/proxy/internal/cost"
 )
 
@@ -95,7 +96,8 @@ func (s *state) labelNumber(l *Labels) uint32 {
 
 // dayNumber returns the number of the day that t is in: days since 1970, in the zone.
 func dayNumber(t time.Time, zone *time.Location) int32 {
-	y, m, d := t.In(zone).Date()
+	start, _ := config.PerDay.Window(t, zone)
+	y, m, d := start.Date()
 	return int32(time.Date(y, m, d, 0, 0, 0, 0, time.UTC).Unix() / 86400)
 }
 
@@ -112,16 +114,15 @@ func (s *state) dayAt(seconds int64) *day {
 	if seconds >= s.todayFrom && seconds < s.until {
 		return s.today
 	}
-	t := time.Unix(seconds, 0).In(s.zone)
+	t := time.Unix(seconds, 0)
 	n := dayNumber(t, s.zone)
 	d := s.days[n]
 	if d == nil {
 		d = s.load(n)
 		s.days[n] = d
 	}
-	y, m, dd := t.Date()
-	s.today = d
-	s.todayFrom, s.until = time.Date(y, m, dd, 0, 0, 0, 0, s.zone).Unix(), time.Date(y, m, dd+1, 0, 0, 0, 0, s.zone).Unix()
+	from, until := config.PerDay.Window(t, s.zone)
+	s.today, s.todayFrom, s.until = d, from.Unix(), until.Unix()
 	return d
 }
 
@@ -173,22 +174,22 @@ func (o *openRequest) findHold(number uint64) *openHold {
 }
 
 // settle counts what was used of a hold, unless the hold has been settled before.
-func (s *state) settle(request, number uint64, amount cost.Nano, tokens int64) {
-	o := s.open[request]
+func (s *state) settle(used *Settlement) {
+	o := s.open[used.Request]
 	if o == nil {
 		return
 	}
-	h := o.findHold(number)
+	h := o.findHold(used.Number)
 	if h == nil || h.settled {
 		return
 	}
-	h.settled, h.amount = true, amount
+	h.settled, h.amount = true, used.Amount
 	for _, u := range s.labelUsages(h.labels) {
 		if u != nil {
-			u.add(bucket{start: h.at - h.at%60, requests: 1, tokens: tokens, amount: amount})
+			u.add(bucket{start: h.at - h.at%60, requests: 1, tokens: used.Tokens, amount: used.Amount, uncertain: used.Uncertain})
 		}
 	}
-	s.closeDone(request, o)
+	s.closeDone(used.Request, o)
 }
 
 // closeDone forgets a request if it is in the ledger and has no unsettled holds.
@@ -245,6 +246,7 @@ func (b *bucket) join(o *bucket) {
 	b.requests += o.requests
 	b.tokens += o.tokens
 	b.amount = b.amount.Plus(o.amount)
+	b.uncertain = b.uncertain.Plus(o.uncertain)
 }
 
 // age merges old buckets: into hours after two hours, into days after two days, into months after seven weeks. No
@@ -252,16 +254,17 @@ func (b *bucket) join(o *bucket) {
 func (u *usage) age(now time.Time, zone *time.Location) {
 	kept := u.buckets[:0]
 	for _, b := range u.buckets {
-		t := time.Unix(b.start, 0).In(zone)
-		switch age := now.Sub(t); {
+		per := config.PerMinute
+		switch age := now.Sub(time.Unix(b.start, 0)); {
 		case age > 49*24*time.Hour:
-			t = time.Date(t.Year(), t.Month(), 1, 0, 0, 0, 0, zone)
+			per = config.PerMonth
 		case age > 48*time.Hour:
-			t = time.Date(t.Year(), t.Month(), t.Day(), 0, 0, 0, 0, zone)
+			per = config.PerDay
 		case age > 2*time.Hour:
-			t = t.Add(-time.Duration(t.Minute())*time.Minute - time.Duration(t.Second())*time.Second)
+			per = config.PerHour
 		}
-		b.start = t.Unix()
+		start, _ := per.Window(time.Unix(b.start, 0), zone)
+		b.start = start.Unix()
 		if n := len(kept); n > 0 && kept[n-1].start >= b.start {
 			kept[n-1].join(&b)
 			continue
@@ -306,7 +309,12 @@ func (s *state) booking(id uint64, o *openRequest) Request {
 	r := Request{ID: id, Booked: true, Incomplete: true}
 	for _, h := range o.holds {
 		r.At = time.Unix(max(h.at, r.At.Unix()), 0)
-		r.Cost = max(r.Cost, h.amount)
+		if h.amount > r.Cost {
+			r.Cost, r.Uncertain = h.amount, h.amount
+			if h.settled {
+				r.Uncertain = 0
+			}
+		}
 		for i, name := range s.labels[h.labels].fields() {
 			if field := r.Labels.fields()[i]; *field == "" {
 				*field = *name
@@ -342,7 +350,7 @@ func (s *state) collect() *replayed {
 			}
 			for i, name := range s.labels[h.labels].scopeNames() {
 				if *name != "" {
-					r.used = append(r.used, replayedBucket{scope{byte(i), *name}, bucket{start: h.at, requests: 1, amount: h.amount}})
+					r.used = append(r.used, replayedBucket{scope{byte(i), *name}, bucket{start: h.at, requests: 1, amount: h.amount, uncertain: h.amount}})
 				}
 			}
 		}
@@ -350,10 +358,19 @@ func (s *state) collect() *replayed {
 	return r
 }
 
-func (r *replayed) call(used func(kind byte, name string, at time.Time, requests, tokens int64, amount cost.Nano), adjusted func(Adjustment)) {
+// Entry is what a scope has used around a time.
+type Entry struct {
+	Kind              byte
+	Name              string
+	At                time.Time
+	Requests, Tokens  int64
+	Amount, Uncertain cost.Nano // Uncertain is the part of Amount that is booked for unknown outcomes
+}
+
+func (r *replayed) call(used func(Entry), adjusted func(Adjustment)) {
 	for i := range r.used {
 		u := &r.used[i]
-		used(u.kind, u.name, time.Unix(u.start, 0), u.requests, u.tokens, u.amount)
+		used(Entry{u.kind, u.name, time.Unix(u.start, 0), u.requests, u.tokens, u.amount, u.uncertain})
 	}
 	for _, a := range r.adjustments {
 		adjusted(a)

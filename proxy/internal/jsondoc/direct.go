@@ -76,6 +76,17 @@ func (v Value) LowerInt(n int64) {
 	node.end = node.start + uint32(len(text))
 }
 
+// SetNull replaces a string of at least two bytes by null in the body itself, padded with white space.
+func (v Value) SetNull() {
+	node := v.node()
+	old := v.d.body[node.start:node.end]
+	for i := copy(old, "null"); i < len(old); i++ {
+		old[i] = ' '
+	}
+	v.d.spaces += len(old) - len("null")
+	node.kind, node.end = Null, node.start+uint32(len("null"))
+}
+
 // RepairSurrogates replaces escape sequences of unpaired surrogates, such as \ud83d, by \ufffd (the replacement
 // character), which has the same length. It returns the offsets of the first few. It is for bodies that were rejected
 // with SyntaxError.Surrogate.

@@ -88,6 +88,39 @@ func TestLowerInt(t *testing.T) {
 	}
 }
 
+func TestSetNull(t *testing.T) {
+	body := []byte(`{"a":"msg_1","b":["\u0061"]}`)
+	var d jsondoc.Doc
+	if err := d.Parse(body, jsondoc.Limits{}); err != nil {
+		t.Fatal(err)
+	}
+	d.Root().Get("a").SetNull()
+	d.Root().Get("b").First().SetNull()
+	if v := d.Root().Get("a"); v.Kind() != jsondoc.Null || string(body) != `{"a":null   ,"b":[null    ]}` {
+		t.Errorf("%v in %s", v.Kind(), body)
+	}
+	if got := d.AppendCompact(nil); string(got) != `{"a":null,"b":[null]}` {
+		t.Errorf("compact: %s", got)
+	}
+}
+
+func TestHasName(t *testing.T) {
+	var d jsondoc.Doc
+	if err := d.Parse([]byte(`{"a":["bb",{"ccc":{"d\u0064dd":1}}],"eeeee":"ffffff"}`), jsondoc.Limits{}); err != nil {
+		t.Fatal(err)
+	}
+	for name, want := range map[string]bool{"a": true, "ccc": true, "dddd": true, "eeeee": true, "bb": false, "ffffff": false, "": false} {
+		passed := 0
+		got := d.HasName(1<<len(name), func(v jsondoc.Value) bool {
+			passed++
+			return v.Is(name)
+		})
+		if got != want || passed > 2 {
+			t.Errorf("%q: %v after %d names, want %v", name, got, passed, want)
+		}
+	}
+}
+
 func TestRepairSurrogates(t *testing.T) {
 	for body, want := range map[string]string{
 		`["\ud83d"]`:               `["\ufffd"]`,

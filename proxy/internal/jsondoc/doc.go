@@ -91,6 +91,7 @@ const (
 	flagName                      // a member name
 	flagMember                    // the value of a member, whose name is the node before it
 	flagLast                      // the last element or member of its container
+	flagCased                     // a container that may have a cased member name at any depth (see cased.go)
 )
 
 // noParent is the parent of the root.

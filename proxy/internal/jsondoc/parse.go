@@ -196,13 +196,17 @@ closed:
 	{
 		o := &nodes[parent]
 		if o.kind == Object && !l.Loose {
-			if name := d.duplicate(nodes, parent); name != 0 {
+			name, flags := d.duplicate(nodes, parent)
+			if name != 0 {
 				return nodes, int(nodes[name].start), "a member name appears twice in one object"
 			}
+			o.flags |= flags
 		}
 		o.end = uint32(i)
 		last, parent, o.next = parent, o.next, uint32(len(nodes))
-		depth--
+		if depth--; depth > 0 {
+			nodes[parent].flags |= o.flags & flagCased
+		}
 	}
 	goto after
 

@@ -14,18 +14,20 @@ const fewMembers = 16
 var seed = maphash.MakeSeed()
 
 // duplicate checks the names of an object whose members are at the end of the tape. It returns the node of a name that
-// appears for the second time, or 0 (which is never a name) if there is none.
-func (d *Doc) duplicate(nodes []node, object uint32) uint32 {
+// appears for the second time, or 0 (which is never a name) if there is none, and flagCased if a name may be cased.
+func (d *Doc) duplicate(nodes []node, object uint32) (again uint32, flags uint8) {
 	var signatures [fewMembers]uint32
 	var seen uint64 // bit set of the signatures, modulo 64
+	var upper uint64
 	n, clash, escaped := 0, false, uint8(0)
 	end := uint32(len(nodes))
 	for i := object + 1; i < end; i = nodes[i+1].next {
 		name := &nodes[i]
-		s := signature(d.body, name)
+		s, x := signature(d.body, name)
+		upper |= x
 		escaped |= name.flags
 		if n == fewMembers || escaped&flagEscaped != 0 {
-			return d.duplicateMany(nodes, object)
+			return d.duplicateMany(nodes, object), flagCased
 		}
 		bit := uint64(1) << (s & 63)
 		if seen&bit != 0 {
@@ -37,22 +39,26 @@ func (d *Doc) duplicate(nodes []node, object uint32) uint32 {
 		signatures[n] = s
 		n++
 	}
+	if upper != 0 {
+		flags = flagCased
+	}
 	if !clash {
-		return 0
+		return 0, flags
 	}
 	for i := object + 1; i < end; i = nodes[i+1].next {
 		name := d.body[nodes[i].start:nodes[i].end]
 		for j := object + 1; j < i; j = nodes[j+1].next {
 			if bytes.Equal(name, d.body[nodes[j].start:nodes[j].end]) {
-				return i
+				return i, flags
 			}
 		}
 	}
-	return 0
+	return 0, flags
 }
 
-// signature returns a cheap hash of a name, computed from its first bytes and its length.
-func signature(body []byte, name *node) uint32 {
+// signature returns a cheap hash of a name, computed from its first bytes and its length. upper is not 0 if the name has
+// an upper-case letter or a character that is not ASCII.
+func signature(body []byte, name *node) (hash uint32, upper uint64) {
 	length := name.end - name.start
 	var x uint64
 	if int(name.start)+8 <= len(body) {
@@ -65,7 +71,11 @@ func signature(body []byte, name *node) uint32 {
 			x |= uint64(c) << (8 * i)
 		}
 	}
-	return uint32((x ^ uint64(length)<<56) * 0x9E3779B97F4A7C15 >> 32)
+	upper = upperBytes(x)
+	for at := name.end; at > name.start+8; at -= 8 {
+		upper |= upperBytes(binary.LittleEndian.Uint64(body[at-8:]))
+	}
+	return uint32((x ^ uint64(length)<<56) * 0x9E3779B97F4A7C15 >> 32), upper
 }
 
 // duplicateMany is duplicate for any number of members and for escaped names. An entry of the table is the upper half

@@ -113,6 +113,25 @@ func (v Value) Get(name string) Value {
 	return Value{}
 }
 
+// HasName reports whether an object anywhere in the document has a member for whose name is returns true. Of names that
+// are not escaped, it only passes those whose length is less than 32 and has its bit set in lengths. It is much faster
+// than a walk through the document.
+func (d *Doc) HasName(lengths uint32, is func(name Value) bool) bool {
+	for i := 1; i < len(d.nodes); i++ {
+		if d.nodes[i].flags&flagMember == 0 {
+			continue
+		}
+		name := &d.nodes[i-1]
+		if name.flags&flagEscaped == 0 && (lengths>>(name.end-name.start-2)&1 == 0) {
+			continue
+		}
+		if is(Value{d, uint32(i - 1)}) {
+			return true
+		}
+	}
+	return false
+}
+
 // Inside returns a string as it is written between the quotes, still escaped.
 func (v Value) Inside() []byte {
 	if v.Kind() != String {

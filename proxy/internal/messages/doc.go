@@ -1,5 +1,5 @@
 // Package messages implements the Anthropic Messages API for clients: it parses and validates requests (Request),
-// renders responses (Renderer), and reads the responses of providers that speak the API themselves (Reader).
+// renders responses (NewRenderer), and reads the responses of providers that speak the API themselves (Reader).
 //
 // A Request keeps the client's document. A provider that speaks the API receives that document, including members and
 // block types that the gateway does not know (Request.Document). Only reasoning that came from a provider with another

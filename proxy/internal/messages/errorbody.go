@@ -24,7 +24,12 @@ func AppendError(dst []byte, e *apierror.Error, requestID string) []byte {
 		dst = append(dst, ": "...)
 	}
 	dst = jsondoc.AppendEscaped(dst, []byte(message))
-	dst = append(dst, `"}`...)
+	dst = append(dst, '"')
+	if strings.HasPrefix(e.Code, threadCodes) {
+		dst = jsondoc.AppendEscaped(append(dst, `,"details":{"error_code":"`...), []byte(e.Code))
+		dst = append(dst, `"}`...)
+	}
+	dst = append(dst, '}')
 	if requestID != "" {
 		dst = append(dst, `,"request_id":"`...)
 		dst = jsondoc.AppendEscaped(dst, []byte(requestID))

@@ -22,6 +22,10 @@ func TestErrorBody(t *testing.T) {
 	if got := string(messages.AppendError(nil, e, "")); got != `{"type":"error","error":{"type":"not_found_error","message":"model: No such model."}}` {
 		t.Errorf("got %s", got)
 	}
+	e = apierror.Invalid("thread_already_continued", "", "Too late.")
+	if got := string(messages.AppendError(nil, e, "")); got != `{"type":"error","error":{"type":"invalid_request_error","message":"Too late.","details":{"error_code":"thread_already_continued"}}}` {
+		t.Errorf("got %s", got)
+	}
 	e = apierror.Invalid("", "", "No.")
 	if got := string(messages.AppendError([]byte("x"), e, "")); got != `x{"type":"error","error":{"type":"invalid_request_error","message":"No."}}` {
 		t.Errorf("got %s", got)

@@ -16,6 +16,8 @@ type Reader struct {
 	pass  bool // add each event to the batch as a frame, too
 	doc   jsondoc.Doc
 	calls []int32 // indices of the open tool_use blocks
+
+	stopped bool // the stop reason has been read, without which a message is not complete
 }
 
 // looseLimits bounds one JSON document from a provider: an event or a response body.
@@ -28,7 +30,7 @@ func (r *Reader) Reset(pass bool) {
 	if cap(r.calls) > keepCalls {
 		r.calls = nil
 	}
-	r.pass, r.calls = pass, r.calls[:0]
+	r.pass, r.calls, r.stopped = pass, r.calls[:0], false
 }
 
 // parse parses a document that must be an object.
@@ -83,8 +85,12 @@ func (r *Reader) ReadEvent(name, data []byte, b *response.Batch) error {
 		r.endCall(key, b)
 	case "message_delta":
 		readUsage(root.Get("usage"), b)
-		readStop(root.Get("delta"), b)
+		r.readStop(root.Get("delta"), b)
 	case "message_stop":
+		if !r.stopped {
+			b.Fail(response.Truncated())
+			return nil
+		}
 		b.Done(abi.DoneNow)
 	}
 	if r.pass {
@@ -205,8 +211,10 @@ func readUsage(v jsondoc.Value, b *response.Batch) {
 }
 
 // readStop reads the stop reason, if there is one.
-func readStop(v jsondoc.Value, b *response.Batch) {
-	reason := shortText(v.Get("stop_reason"))
+func (r *Reader) readStop(v jsondoc.Value, b *response.Batch) {
+	stop := v.Get("stop_reason")
+	r.stopped = r.stopped || stop.Kind() == jsondoc.String
+	reason := shortText(stop)
 	if len(reason) == 0 {
 		return
 	}
@@ -252,7 +260,7 @@ func (r *Reader) ReadResponse(body []byte, b *response.Batch) error {
 		r.endCall(key, b)
 		key++
 	}
-	readStop(root, b)
+	r.readStop(root, b)
 	b.Done(abi.DoneNow)
 	if r.pass {
 		b.Frame(nil, body)

@@ -64,13 +64,17 @@ var messagePhrases = [...]struct {
 	{"blocked by content filtering policy", abi.FailContentPolicy},
 }
 
+// threadCodes is the prefix of the codes, in details.error_code, of errors about a thread. Clients that continue one
+// recover from these errors by sending the whole conversation.
+const threadCodes = "thread_"
+
 // maxMessage is the length in bytes beyond which a provider's message is not passed on.
 const maxMessage = 8 << 10
 
 // failure converts an error object to the error that the client receives. status is the response's, or 0 for an error
 // in a response that started with a success status.
 func failure(v jsondoc.Value, status int) *apierror.Error {
-	typ, message := string(shortText(v.Get("type"))), ""
+	typ, code, message := string(shortText(v.Get("type"))), v.Get("details").Get("error_code"), ""
 	if m := v.Get("message"); m.Kind() == jsondoc.String && len(m.Inside()) <= maxMessage {
 		message = m.Text()
 	}
@@ -85,10 +89,15 @@ func failure(v jsondoc.Value, status int) *apierror.Error {
 				kind = r.kind
 			}
 		}
-	case kind == abi.FailRateLimit && v.Get("details").Get("error_code").Is("enforced_spend_limit_reached"):
+	case kind == abi.FailRateLimit && code.Is("enforced_spend_limit_reached"):
 		kind = abi.FailQuota // a spend limit set by the operator does not recover after a pause
 	}
 	cause := &upstreamError{status, typ}
+	if name := string(shortText(code)); strings.HasPrefix(name, threadCodes) && (status == 400 || status == 404) {
+		e := apierror.Fail(abi.FailInvalidRequest, name, "", message)
+		e.Status, e.UpstreamStatus, e.Cause = status, status, cause
+		return e
+	}
 	if kind == abi.FailModelNotFound && !strings.Contains(strings.ToLower(message), "model") {
 		e := apierror.Fail(abi.FailServer, "upstream_not_found", "", "The provider has no such endpoint.")
 		e.UpstreamStatus, e.Cause = status, cause

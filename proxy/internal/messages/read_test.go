@@ -24,6 +24,9 @@ func TestNativeFailures(t *testing.T) {
 		return string(p)
 	}
 	const odd = "messages.0.content.1.thinking: each thinking block must contain \"thinking\" & <b>é\u2028\n  more"
+	threadError := func(typ, code string) string {
+		return strings.Replace(typed(typ, odd), `"error":{`, `"error":{"details":{"error_code":"`+code+`"},`, 1)
+	}
 	for _, tt := range []struct {
 		name    string
 		status  int
@@ -51,6 +54,11 @@ func TestNativeFailures(t *testing.T) {
 		{"operator's rate limit", 429, typed("rate_limit_error", "This request would exceed the limit of organization acme"), 429, "rate_limit_exceeded", "", true},
 		{"unknown model", 404, typed("not_found_error", "model: claude-nope"), 404, "model_not_found", "model: claude-nope", true},
 		{"unknown endpoint", 404, typed("not_found_error", "Not Found"), 502, "upstream_not_found", "The provider has no such endpoint.", true},
+		{"unknown thread", 404, threadError("not_found_error", "thread_not_found"), 404, "thread_not_found", odd, false},
+		{"continued thread", 400, threadError("invalid_request_error", "thread_already_continued"), 400, "thread_already_continued", odd, false},
+		{"unsupported by threads", 400, threadError("invalid_request_error", "thread_unsupported_request"), 400, "thread_unsupported_request", odd, false},
+		{"other details", 400, threadError("invalid_request_error", "organization_on_hold"), 400, "", odd, false},
+		{"other details of a 404", 404, threadError("not_found_error", "file_expired"), 502, "upstream_not_found", "The provider has no such endpoint.", true},
 		{"overloaded", 529, typed("overloaded_error", "Overloaded"), 503, "overloaded", "Overloaded", true},
 		{"server error", 500, typed("api_error", "Internal server error"), 502, "upstream_error", "Internal server error", true},
 		{"timeout", 504, typed("timeout_error", "Timed out"), 504, "upstream_timeout", "Timed out", true},

@@ -45,9 +45,6 @@ const (
 	argumentsInvalid
 )
 
-// started reports whether there has been anything but white space.
-func (a *arguments) started() bool { return a.state != argumentsStart }
-
 // complete reports whether the object is complete.
 func (a *arguments) complete() bool { return a.state == argumentsComplete }
 

@@ -14,6 +14,7 @@ import (
 	"github.com/anthropics/anthropic-sdk-go/packages/ssestream"
 
 	"github.com/sluice-gateway/sluice/proxy/internal/apierror"
+	"github.com/sluice-gateway/sluice/proxy/internal/clientapi"
 	"github.com/sluice-gateway/sluice/proxy/internal/messages"
 	"github.com/sluice-gateway/sluice/proxy/internal/response"
 	"github.com/sluice-gateway/sluice/proxy/internal/thinking"
@@ -24,7 +25,7 @@ var sealer = thinking.NewSealer([]byte("0123456789abcdef0123456789abcdef"))
 // messageWriter is a writer with a renderer for the Messages API.
 type messageWriter struct {
 	*response.Writer
-	r *messages.Renderer
+	r clientapi.Renderer
 }
 
 func newMessageWriter() messageWriter {
@@ -176,8 +177,8 @@ func checkFrames(tb testing.TB, w *response.Writer) {
 			}
 			checkUsageMembers(tb, f.data.Message.Usage)
 		case "content_block_start":
-			if f.data.Index != len(kinds) {
-				wrong(i, "index %d of %d blocks", f.data.Index, len(kinds))
+			if f.data.Index != len(kinds) || stops != len(kinds) {
+				wrong(i, "index %d of %d blocks, %d stopped", f.data.Index, len(kinds), stops)
 			}
 			kinds = append(kinds, f.data.ContentBlock["type"].(string))
 		case "content_block_delta":

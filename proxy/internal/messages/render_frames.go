@@ -20,7 +20,7 @@ var deltaHeads = [...]string{
 }
 
 // writeMessageStart writes message_start if it has not been written yet.
-func (r *Renderer) writeMessageStart() {
+func (r *renderer) writeMessageStart() {
 	if r.started || !r.head.Stream {
 		return
 	}
@@ -35,46 +35,42 @@ func (r *Renderer) writeMessageStart() {
 	r.out.Buf = append(appendUsage(dst, &usage), "}}\n\n"...)
 }
 
-// writeStart writes content_block_start. For a block of text or reasoning it also prepares prefix, the beginning of its
-// deltas.
-func (r *Renderer) writeStart(b *outBlock, index int) {
+// writeStart writes content_block_start of the last block, and prepares prefix, the beginning of its deltas.
+func (r *renderer) writeStart(b *outBlock) {
 	dst := append(r.out.Buf, "event: content_block_start\n"+`data: {"type":"content_block_start","index":`...)
-	dst = append(strconv.AppendInt(dst, int64(index), 10), `,"content_block":`...)
+	dst = append(strconv.AppendInt(dst, int64(r.lastIndex()), 10), `,"content_block":`...)
+	r.prefix = append(r.appendDelta(r.prefix[:0]), deltaHeads[b.kind]...)
 	switch b.kind {
 	case outToolUse:
 		dst = append(appendToolUse(dst, &r.calls[b.call]), `,"input":{}}`...)
 	case outRedacted:
 		dst = appendRedacted(dst, b)
 	case outThinking:
-		r.prefix = appendDelta(r.prefix[:0], index, b.kind)
 		dst = append(dst, `{"type":"thinking","thinking":"","signature":""}`...)
 	default:
-		r.prefix = appendDelta(r.prefix[:0], index, b.kind)
 		dst = append(dst, `{"type":"text","text":""}`...)
 	}
 	r.out.Buf = append(dst, "}\n\n"...)
 }
 
-// appendDelta appends the frame of a delta up to its text.
-func appendDelta(dst []byte, index int, kind outKind) []byte {
+// appendDelta appends the frame of a delta of the last block, up to the delta itself.
+func (r *renderer) appendDelta(dst []byte) []byte {
 	dst = append(dst, "event: content_block_delta\n"+`data: {"type":"content_block_delta","index":`...)
-	dst = strconv.AppendInt(dst, int64(index), 10)
-	return append(dst, deltaHeads[kind]...)
+	return strconv.AppendInt(dst, int64(r.lastIndex()), 10)
 }
 
-func (r *Renderer) writeSignature(b *outBlock, index int) {
-	dst := append(r.out.Buf, "event: content_block_delta\n"+`data: {"type":"content_block_delta","index":`...)
-	dst = append(strconv.AppendInt(dst, int64(index), 10), `,"delta":{"type":"signature_delta","signature":"`...)
+func (r *renderer) writeSignature(b *outBlock) {
+	dst := append(r.appendDelta(r.out.Buf), `,"delta":{"type":"signature_delta","signature":"`...)
 	r.out.Buf = append(append(dst, b.seal...), `"}}`+"\n\n"...)
 }
 
-func (r *Renderer) writeStop(index int) {
+func (r *renderer) writeStop() {
 	dst := append(r.out.Buf, "event: content_block_stop\n"+`data: {"type":"content_block_stop","index":`...)
-	r.out.Buf = append(strconv.AppendInt(dst, int64(index), 10), "}\n\n"...)
+	r.out.Buf = append(strconv.AppendInt(dst, int64(r.lastIndex()), 10), "}\n\n"...)
 }
 
 // writeEnd writes the events that end the message.
-func (r *Renderer) writeEnd(usage *response.Usage) {
+func (r *renderer) writeEnd(usage *response.Usage) {
 	dst := append(r.out.Buf, "event: message_delta\n"+`data: {"type":"message_delta","delta":{`...)
 	dst = append(r.appendStop(dst), `},"usage":`...)
 	dst = append(appendUsage(dst, usage), "}\n\n"...)
@@ -82,7 +78,7 @@ func (r *Renderer) writeEnd(usage *response.Usage) {
 }
 
 // AppendResponse implements response.Renderer.
-func (r *Renderer) AppendResponse(dst []byte, usage response.Usage) []byte {
+func (r *renderer) AppendResponse(dst []byte, usage response.Usage) []byte {
 	if r.pass.on {
 		return append(dst, r.pass.head...)
 	}
@@ -99,7 +95,7 @@ func (r *Renderer) AppendResponse(dst []byte, usage response.Usage) []byte {
 }
 
 // appendBlock appends a block of a non-streaming response.
-func (r *Renderer) appendBlock(dst []byte, b *outBlock) []byte {
+func (r *renderer) appendBlock(dst []byte, b *outBlock) []byte {
 	switch b.kind {
 	case outThinking:
 		dst = append(append(dst, `{"type":"thinking","thinking":"`...), b.text...)

@@ -26,10 +26,10 @@ func (p *passing) reset() passing {
 }
 
 // Pass implements clientapi.Renderer.
-func (r *Renderer) Pass() { r.pass.on = true }
+func (r *renderer) Pass() { r.pass.on = true }
 
 // Frame implements response.Renderer.
-func (r *Renderer) Frame(name, data []byte) {
+func (r *renderer) Frame(name, data []byte) {
 	p := &r.pass
 	switch {
 	case !p.on:
@@ -52,7 +52,7 @@ func (r *Renderer) Frame(name, data []byte) {
 }
 
 // releaseHead writes the frames that were held until there was content.
-func (r *Renderer) releaseHead() {
+func (r *renderer) releaseHead() {
 	if p := &r.pass; len(p.head) > 0 {
 		r.out.Buf = append(r.out.Buf, p.head...)
 		r.out.Held -= len(p.head)
@@ -61,7 +61,7 @@ func (r *Renderer) releaseHead() {
 }
 
 // completePassed writes the frames that were held until the response was complete.
-func (r *Renderer) completePassed() {
+func (r *renderer) completePassed() {
 	r.releaseHead()
 	p := &r.pass
 	r.out.Buf = append(r.out.Buf, p.tail...)

@@ -1,7 +1,6 @@
 package messages_test
 
 import (
-	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -195,7 +194,9 @@ var responseTests = []struct {
 		startLine + "0 thinking\n0 signature google-gemini-v1 encrypted of a call CiQB call-1\n0 stop\n1 tool_use call-1 f map[]\n1 +{\"a\":1}\n1 stop\ntool_use <nil> " + usageEnd},
 	// covers: M5.6
 	{"signature before the end of its call", script{start("", "", "google-gemini-v1"), call(3, "call-1", "f"), reasoning(abi.ReasoningToolEncrypted, 3, "Ci"), args(3, `{}`), usageAndStop},
-		startLine + "0 tool_use call-1 f map[]\n1 thinking\n0 stop\n1 signature google-gemini-v1 encrypted of a call Ci call-1\n1 stop\ntool_use <nil> " + usageEnd},
+		startLine + "0 thinking\n0 signature google-gemini-v1 encrypted of a call Ci call-1\n0 stop\n1 tool_use call-1 f map[]\n1 stop\ntool_use <nil> " + usageEnd},
+	{"signature within the arguments of its call", script{start("", "", "google-gemini-v1"), call(3, "call-1", "f"), args(3, `{"a"`), reasoning(abi.ReasoningToolEncrypted, 3, "Ci"), args(3, `:1}`), usageAndStop},
+		startLine + "0 tool_use call-1 f map[]\n0 +{\"a\"\n0 +:1}\n0 stop\n1 thinking\n1 signature google-gemini-v1 encrypted of a call Ci call-1\n1 stop\ntool_use <nil> " + usageEnd},
 	// covers: M5.6
 	{"signature before the start of its call", script{reasoning(abi.ReasoningToolEncrypted, 3, "Ci"), call(3, "call-1", "f"), usageAndStop},
 		startLine + "0 thinking\n0 signature encrypted of a call Ci call-1\n0 stop\n1 tool_use call-1 f map[]\n1 stop\ntool_use <nil> " + usageEnd},
@@ -207,15 +208,17 @@ var responseTests = []struct {
 		startLine + "0 tool_use toolu_1 f map[]\n0 stop\n1 text\n1 +a\n1 stop\ntool_use <nil> " + usageEnd},
 	// covers: M5.7
 	{"call with an ID that the API does not accept", script{call(0, "functions.f:0", "f"), call(1, "", "g"), usageAndStop},
-		startLine + "0 tool_use toolu_2265jxrsriro3vqq7fkiwt2b f map[]\n1 tool_use call_eewgre7ztrpxt7ya5r5qmseg g map[]\n0 stop\n1 stop\ntool_use <nil> " + usageEnd},
+		startLine + "0 tool_use toolu_2265jxrsriro3vqq7fkiwt2b f map[]\n0 stop\n1 tool_use call_eewgre7ztrpxt7ya5r5qmseg g map[]\n1 stop\ntool_use <nil> " + usageEnd},
 	// covers: M7.11
 	{"interleaved calls", script{call(0, "a", "f"), args(0, `{"x":`), call(1, "b", "g"), args(1, `{"y":`), args(0, `1`), args(1, `2}`), args(0, `}`), usageAndStop},
-		startLine + "0 tool_use a f map[]\n0 +{\"x\":\n1 tool_use b g map[]\n1 +{\"y\":\n0 +1\n1 +2}\n0 +}\n0 stop\n1 stop\ntool_use <nil> " + usageEnd},
+		startLine + "0 tool_use a f map[]\n0 +{\"x\":\n0 +1\n0 +}\n0 stop\n1 tool_use b g map[]\n1 +{\"y\":2}\n1 stop\ntool_use <nil> " + usageEnd},
 	// covers: M7.12
 	{"text after a call, with white space after the arguments", script{inOneBatch(call(0, "a", "f"), args(0, `{"x":1}`), text("t")), args(0, " \n"), text("u"), usageAndStop},
 		startLine + "0 tool_use a f map[]\n0 +{\"x\":1}\n0 stop\n1 text\n1 +t\n1 +u\n1 stop\ntool_use <nil> " + usageEnd},
 	{"text before the end of a call", script{call(0, "a", "f"), args(0, `{"x":`), text("t"), args(0, `1}`), text("u"), reasoning(abi.ReasoningText, 0, "h"), usageAndStop},
-		startLine + "0 tool_use a f map[]\n0 +{\"x\":\n1 text\n1 +t\n0 +1}\n0 stop\n1 +u\n1 stop\n2 thinking\n2 +h\n2 signature text\n2 stop\ntool_use <nil> " + usageEnd},
+		startLine + "0 tool_use a f map[]\n0 +{\"x\":\n0 +1}\n0 stop\n1 text\n1 +t\n1 +u\n1 stop\n2 thinking\n2 +h\n2 signature text\n2 stop\ntool_use <nil> " + usageEnd},
+	{"truncated calls and a text", script{call(0, "a", "f"), args(0, `{"x":`), call(1, "b", "g"), text("a"), args(1, `{`), call(2, "c", "h"), endCall(2), finish(abi.FinishLength, ""), usageAndStop},
+		startLine + "0 tool_use a f map[]\n0 +{\"x\":\n0 stop\n1 tool_use b g map[]\n1 +{\n1 stop\n2 text\n2 +a\n2 stop\n3 tool_use c h map[]\n3 stop\nmax_tokens <nil> " + usageEnd},
 	{"truncated call", script{text("a"), call(0, "a", "f"), args(0, `{"x":`), finish(abi.FinishLength, ""), usageAndStop},
 		startLine + "0 text\n0 +a\n0 stop\n1 tool_use a f map[]\n1 +{\"x\":\n1 stop\nmax_tokens <nil> " + usageEnd},
 	// covers: M5.9
@@ -248,6 +251,8 @@ var responseTests = []struct {
 		startLine + "0 text\n0 +a\n0 stop\n1 tool_use a f map[]\n1 +{\"x\":\nerror api_error: The model made a tool call that cannot be used.\n"},
 	// covers: M5.8
 	{"arguments that are not an object", script{inOneBatch(call(0, "a", "f"), args(0, `[1]`)), usageAndStop}, ""},
+	{"arguments after their end", script{call(0, "a", "f"), args(0, `{}`), text("t"), args(0, " \n"), args(0, `{"x":1}`), usageAndStop},
+		startLine + "0 tool_use a f map[]\n0 stop\n1 text\n1 +t\nerror api_error: The model made a tool call that cannot be used.\n"},
 	// covers: M5.8
 	{"incomplete arguments", script{inOneBatch(call(0, "a", "f"), args(0, `{"x":`)), finish(abi.FinishToolCalls, ""), done},
 		startLine + "0 tool_use a f map[]\n0 +{\"x\":\nerror api_error: The model made a tool call that cannot be used.\n"},
@@ -368,9 +373,9 @@ func TestInvalidFirstCallAllowsRetry(t *testing.T) {
 		w.reset(stream, false)
 		var b response.Batch
 		inOneBatch(call(0, "a", "f"), args(0, `"x"`), finish(abi.FinishToolCalls, ""), done)(&b)
-		var e *apierror.Error
-		if err := w.Apply(&b); !errors.As(err, &e) || e.Status != 502 || !e.TryNext || w.Started() {
-			t.Errorf("stream %t: %v, started %t", stream, err, w.Started())
+		err := w.Apply(&b)
+		if e := w.Failed(); err != nil || e == nil || e.Status != 502 || !e.TryNext || w.Started() {
+			t.Errorf("stream %t: %v, failed %v, started %t", stream, err, e, w.Started())
 		}
 	}
 }

@@ -27,7 +27,6 @@ type Request struct {
 
 	edited        clientapi.EditedDocument // the document for a provider that speaks the API
 	foreignBlocks int                      // number of reasoning blocks so far that came from other APIs: see foreign
-	longNames     []jsondoc.Value          // tool names that are shortened for providers of other APIs
 	noThinking    bool                     // the model does not support thinking
 
 	chat lowering
@@ -41,6 +40,7 @@ type members struct {
 	outputConfig, effort, format, outputFormat            jsondoc.Value
 	tools, toolChoice, choiceType, choiceName, noParallel jsondoc.Value
 	cacheControl, serviceTier, container, mcpServers      jsondoc.Value
+	thread                                                jsondoc.Value
 }
 
 var _ clientapi.CountRequest = (*Request)(nil)
@@ -59,7 +59,6 @@ func (r *Request) Reset() {
 	clear(r.facts.Warnings)
 	r.facts = clientapi.Facts{N: 1, IncludeUsage: true, Warnings: r.facts.Warnings[:0]}
 	r.body, r.m, r.limits, r.counting, r.foreignBlocks, r.noThinking = nil, members{}, clientapi.Limits{}, false, 0, false
-	r.longNames = r.longNames[:0]
 	r.chat.reset()
 }
 
@@ -94,7 +93,24 @@ func (r *Request) parse(body []byte, l clientapi.Limits) *apierror.Error {
 	if root.Kind() != jsondoc.Object {
 		return apierror.Invalid(clientapi.CodeInvalidType, "", "The request body must be a JSON object.")
 	}
+	if e := r.checkNames(root); e != nil {
+		return e
+	}
 	return r.readRequest(root)
+}
+
+// checkNames rejects a name that parsers which ignore case take for another one. metadata, which is not a map of the
+// client's own as in other APIs, is checked as well.
+func (r *Request) checkNames(root jsondoc.Value) *apierror.Error {
+	for _, v := range [...]jsondoc.Value{root, root.Get("metadata")} {
+		switch m, known := clientapi.AmbiguousName(v, clientapi.SnakeCase); {
+		case known != "":
+			return r.invalid(m, clientapi.CodeUnknownParameter, "Extra inputs are not permitted, did you mean `%s`?", known)
+		case m.Exists():
+			return r.invalid(m, clientapi.CodeInvalidValue, "Given twice, in two spellings of the name")
+		}
+	}
+	return nil
 }
 
 // repairSurrogates replaces unpaired surrogates in the body and parses it again. Clients that truncate a text can cut a

@@ -34,7 +34,7 @@ func (r *Request) readMessages(root jsondoc.Value) *apierror.Error {
 	if e := r.needKind(list, root, "messages", jsondoc.Array, "list"); e != nil {
 		return e
 	}
-	if !list.First().Exists() {
+	if !list.First().Exists() && !r.m.thread.Get("previous_message_id").Exists() { // a thread also continues without a new message
 		return r.invalid(list, clientapi.CodeEmptyArray, "at least one message is required")
 	}
 	for m := list.First(); m.Exists(); m = m.Next() {

@@ -154,6 +154,9 @@ func (r *Request) lowerMembers() *apierror.Error {
 	case m.serviceTier.Exists():
 		r.drop(m.serviceTier)
 	}
+	if m.thread.Exists() {
+		r.drop(m.thread)
+	}
 	if e := r.lowerThinking(); e != nil {
 		return e
 	}

@@ -211,7 +211,7 @@ func (r *Request) lowerCalls(first, end jsondoc.Value) (some bool, e *apierror.E
 			c.write(`{"id":`)
 			c.writeRaw(b.id)
 			c.write(`,"type":"function","function":{"name":`)
-			c.writeToolName(b.name)
+			c.writeRaw(b.name)
 			c.write(`,"arguments":"`)
 			c.dst = appendEscapedJSON(c.dst, b.input.Raw())
 			c.write(`"}`)

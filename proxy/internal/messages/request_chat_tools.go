@@ -46,7 +46,7 @@ func (r *Request) lowerTools() *apierror.Error {
 // and a tool with defer_loading is sent like all others.
 func (c *lowering) lowerTool(t *tool) {
 	c.write(`{"type":"function","function":{"name":`)
-	c.writeToolName(t.name)
+	c.writeRaw(t.name)
 	c.writeMember("description", t.description)
 	c.writeMember("strict", t.strict)
 	c.write(`,"parameters":`)
@@ -131,7 +131,7 @@ func (r *Request) lowerToolChoice() *apierror.Error {
 			return r.unsupported(m.choiceName, "Tool '%s' not found in the tools for the provider of this model", quotable(m.choiceName.Text()))
 		}
 		c.write(`,"tool_choice":{"type":"function","function":{"name":`)
-		c.writeToolName(m.choiceName)
+		c.writeRaw(m.choiceName)
 		c.write("}}")
 	}
 	if single, _ := m.noParallel.Bool(); single {

@@ -49,6 +49,8 @@ func (m *members) member(name string) *jsondoc.Value {
 		return &m.container
 	case "mcp_servers":
 		return &m.mcpServers
+	case "thread":
+		return &m.thread
 	}
 	return nil
 }
@@ -84,7 +86,19 @@ func (r *Request) readRequest(root jsondoc.Value) *apierror.Error {
 	if e := r.readSystem(); e != nil {
 		return e
 	}
+	if e := r.readThread(); e != nil {
+		return e
+	}
 	return r.readMessages(root)
+}
+
+// readThread checks the thread that the request creates or continues.
+func (r *Request) readThread() *apierror.Error {
+	thread := r.m.thread
+	if e := r.checkObject(thread); e != nil || string(r.keyword(thread.Get("type"))) != "continue" {
+		return e
+	}
+	return r.needID(present(thread.Get("previous_message_id")), thread, "previous_message_id")
 }
 
 func (r *Request) readModel(root jsondoc.Value) *apierror.Error {

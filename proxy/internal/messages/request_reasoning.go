@@ -95,6 +95,7 @@ func (r *Request) lowerReasoning(first, end jsondoc.Value) bool {
 func (r *Request) lowerReasoningBlock(b *block, index, previous int) (entries int) {
 	c := &r.chat
 	d := details{c: c, index: int32(index), entries: previous}
+	var s thinking.Sealed
 	seal := b.signature
 	if b.kind == blockRedactedThinking {
 		seal = b.data
@@ -110,7 +111,7 @@ func (r *Request) lowerReasoningBlock(b *block, index, previous int) (entries in
 			d.add("reasoning.text", "text", b.thinking.Inside(), seal.Inside(), "")
 		}
 	default:
-		s, ok := thinking.Sealed{}, false
+		ok := false
 		if r.sealer != nil {
 			s, ok = r.sealer.Open(text)
 		}
@@ -121,7 +122,7 @@ func (r *Request) lowerReasoningBlock(b *block, index, previous int) (entries in
 		d.format = jsondoc.AppendEscaped(nil, []byte(s.Format))
 		d.addSealed(&s, b.thinking.Inside())
 	}
-	if len(d.format) == 0 && d.entries == previous+1 && b.kind == blockThinking {
+	if len(d.format) == 0 && len(s.Data) == 0 && d.entries == previous+1 && b.kind == blockThinking {
 		c.plainReasoning = append(c.plainReasoning, b.thinking)
 	}
 	return d.entries

@@ -46,6 +46,10 @@ var invalidRequests = []struct{ name, body, want string }{
 	// covers: M2.8
 	{"no messages", `{"model":"m","max_tokens":1}`, "messages: Field required"},
 	{"empty messages", `{"model":"m","max_tokens":1,"messages":[]}`, "messages: at least one message is required"},
+	{"empty messages of a new thread", `{"model":"m","max_tokens":1,"messages":[],"thread":{"type":"create"}}`, "messages: at least one message is required"},
+	{"continued thread without a message", requestWith(`,"thread":{"type":"continue"}`), "thread.continue.previous_message_id: Field required"},
+	{"continued thread with an empty ID", requestWith(`,"thread":{"type":"continue","previous_message_id":""}`), "thread.continue.previous_message_id: String should have at least 1 character"},
+	{"thread of the wrong type", requestWith(`,"thread":"continue"`), "thread: Input should be a valid dictionary"},
 	{"too many messages", requestWithMessages(strings.Repeat(hello+",", 100_000) + hello), "messages: List should have at most 100000 items, not 100001"},
 	{"messages of the wrong type", `{"model":"m","max_tokens":1,"messages":{}}`, "messages: Input should be a valid list"},
 	// covers: M2.12

@@ -45,6 +45,7 @@ func TestDescribe(t *testing.T) {
 			newMessage("assistant", `{"type":"thinking","thinking":"abc","signature":"sig"},{"type":"tool_use","id":"a","name":"fn","input":{}}`) + `,` +
 			newMessage("user", `{"type":"tool_result","tool_use_id":"a","content":[{"type":"text","text":"abcd","cache_control":{"type":"ephemeral"}}]}`)),
 			clientapi.Facts{Flags: clientapi.FlagImages | clientapi.FlagFiles | clientapi.FlagReasoningHistory | clientapi.FlagToolHistory | clientapi.FlagCacheControl, Messages: 3, Images: 1, TextBytes: 3 + 2 + 2 + 4}},
+		{"thread with nothing new", `{"model":"m","max_tokens":100,"messages":[],"thread":{"type":"continue","previous_message_id":"msg_1"}}`, clientapi.Facts{}},
 		// covers: M2.1
 		{"lone surrogate", requestWithMessages(`{"role":"user","content":"\ud83d"}`), clientapi.Facts{Messages: 1, TextBytes: 6, Warnings: []clientapi.Warning{{Kind: abi.WarnChanged, Member: "messages.0.content"}}}},
 	} {

@@ -77,9 +77,6 @@ func (r *Request) readTool(v jsondoc.Value) *apierror.Error {
 	if e := r.needName(t.name, v, "name"); e != nil {
 		return e
 	}
-	if isLongName(t.name) {
-		r.longNames = append(r.longNames, t.name)
-	}
 	if e := r.needObject(t.schema, v, "input_schema"); e != nil {
 		return e
 	}

@@ -21,16 +21,18 @@ const (
 // path returns the path of a value in the request in Anthropic's notation, "messages.3.content.0.tool_result.content":
 // names and indices separated by dots, with the type of a union's element after it. It is only computed for errors and
 // warnings.
-func (r *Request) path(v jsondoc.Value) string {
+func (r *Request) path(v jsondoc.Value) string { return path(v) }
+
+func path(v jsondoc.Value) string {
 	var b strings.Builder
-	r.appendPath(&b, v)
+	appendPath(&b, v)
 	return b.String()
 }
 
 // appendPath appends the path of v.
-func (r *Request) appendPath(b *strings.Builder, v jsondoc.Value) {
+func appendPath(b *strings.Builder, v jsondoc.Value) {
 	foreign := false // at is inside a schema or a tool's input, whose members are not the API's
-	for at := r.doc.Root(); at != v; {
+	for at := v.Root(); at != v; {
 		index, c := 0, at.First()
 		for ; c.Exists() && c.Offset()+len(c.Raw()) <= v.Offset(); c = c.Next() {
 			index++
@@ -73,7 +75,7 @@ func appendSegment(b *strings.Builder, s string) {
 // memberPath returns the path of a member of parent. The member need not exist.
 func (r *Request) memberPath(parent jsondoc.Value, member string) string {
 	var b strings.Builder
-	r.appendPath(&b, parent)
+	appendPath(&b, parent)
 	if b.Len() > 0 && member != "type" {
 		appendTag(&b, parent)
 	}

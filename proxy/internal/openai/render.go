@@ -251,7 +251,8 @@ func (r *Renderer) AppendResponse(dst []byte, usage response.Usage) []byte {
 	dst = append(append(dst, `{"id":"`...), r.head.ID...)
 	dst = append(dst, `","object":"chat.completion","created":`...)
 	dst = strconv.AppendInt(dst, r.head.Created, 10)
-	dst = append(append(append(dst, `,"model":"`...), r.head.Model...), `","choices":[`...)
+	dst = append(append(append(dst, `,"model":"`...), r.head.Model...), '"')
+	dst = append(appendFingerprint(dst, &r.once), `,"choices":[`...)
 	first := true
 	for _, c := range r.choices {
 		if !c.finished {

@@ -208,7 +208,7 @@ func (r *Renderer) appendPrefix(dst []byte) []byte {
 		p = append(p, `","object":"chat.completion.chunk","created":`...)
 		p = strconv.AppendInt(p, r.head.Created, 10)
 		p = append(append(append(p, `,"model":"`...), r.head.Model...), '"')
-		p = r.sticky.appendTo(p)
+		p = appendFingerprint(r.sticky.appendTo(p), &r.sticky)
 		r.prefix = append(p, `,"choices":[`...)
 	}
 	return append(dst, r.prefix...)

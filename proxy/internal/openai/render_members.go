@@ -223,11 +223,25 @@ func (r *Renderer) add(to *members, value []byte) bool {
 	return ok
 }
 
+// fingerprint is the name of a member that every response of OpenAI's has, and that some clients require.
+const fingerprint = "system_fingerprint"
+
+// appendFingerprint appends a fingerprint of null unless ms, the extra members of the response, has one.
+func appendFingerprint(dst []byte, ms *members) []byte {
+	if ms.get([]byte(fingerprint)) != nil {
+		return dst
+	}
+	return append(dst, `,"system_fingerprint":null`...)
+}
+
 // addToResponse adds an extra member of the response, whose name is in r.escaped. In a stream a short scalar, for
 // example system_fingerprint, applies to the whole response and is repeated in every chunk from then on. Any other
 // value is written once.
 func (r *Renderer) addToResponse(value []byte) bool {
 	if !r.stream || !isScalar(value) || len(value) > maxSticky {
+		if r.stream && string(r.escaped) == fingerprint {
+			return true // every chunk has one already
+		}
 		if n, ok := r.sticky.remove(r.escaped); ok {
 			r.out.Held -= n
 			r.prefix = r.prefix[:0]

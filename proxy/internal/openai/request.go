@@ -78,7 +78,7 @@ func (r *Request) Parse(body []byte, l clientapi.Limits) *apierror.Error {
 	r.Reset()
 	l = l.WithDefaults()
 	r.Body = body
-	root, e := clientapi.ReadDocument(&r.Doc, body, &l, &r.Facts)
+	root, e := clientapi.ReadDocument(&r.Doc, body, &l, &r.Facts, clientapi.SnakeCase)
 	if e != nil {
 		return e
 	}

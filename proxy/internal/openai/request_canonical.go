@@ -17,8 +17,10 @@ import (
 //   - Lists of tools and tool calls are absent instead of empty. Without tools, members about their choice are absent
 //     as well.
 //   - Tool calls have arguments.
+//   - The URL of an image or a video is in an object.
 //   - Functions, the predecessor of tools, are replaced by tools. Request.FunctionCalls is set if the response must use
 //     function_call.
+//   - The effort in reasoning, OpenRouter's member, is reasoning_effort unless the client sets that or thinking.
 //   - Surrogates are paired.
 //
 // Reading a request records the edits that make it canonical. If there are any, they are applied together, and the
@@ -152,6 +154,31 @@ func (r *Request) renameFunctionCall(v, toolChoice jsondoc.Value) {
 	if v.Kind() == jsondoc.Object {
 		e.SetValue(v, `{"type":"function","function":{"name":`, string(v.Get("name").Raw()), `}}`)
 	}
+}
+
+// moveEffort moves the effort in reasoning, OpenRouter's member, to reasoning_effort. An effort that the OpenAI API does
+// not have, and the other members of reasoning, are for the upstream to read.
+func (r *Request) moveEffort(t *topLevel, root jsondoc.Value) {
+	v := t.reasoning.Get("effort")
+	if clientapi.Given(t.thinking) || clientapi.Given(t.effort) {
+		return
+	}
+	switch string(r.keyword(v)) {
+	case "none", "minimal", "low", "medium", "high", "xhigh", "max":
+	default:
+		return
+	}
+	e := r.edit()
+	if t.effort.Exists() {
+		e.DeleteValue(t.effort)
+	}
+	if t.reasoning.Len() == 1 {
+		e.RenameMember(t.reasoning, "reasoning_effort")
+		e.SetValue(t.reasoning, string(v.Raw()))
+		return
+	}
+	e.DeleteValue(v)
+	e.AddMember(root, "reasoning_effort", string(v.Raw()))
 }
 
 // functionCall is the function_call of an assistant message, which a message with the role function must answer.

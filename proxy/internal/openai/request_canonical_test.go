@@ -44,6 +44,15 @@ func TestCanonicalRequests(t *testing.T) {
 		{"tool choice none without tools", requestWith(`,"tools":null,"tool_choice":"none"`), requestWith(`,"tools":null`)},
 		{"empty tools with tool_choice and other members", requestWith(`,"tools":[],"tool_choice":"auto","parallel_tool_calls":true,"functions":[],"function_call":"none"`), requestWith(``)},
 
+		{"effort in reasoning", requestWith(`,"reasoning":{"effort":"high"}`), requestWith(`,"reasoning_effort":"high"`)},
+		{"effort in reasoning and null", requestWith(`,"reasoning":{"effort":"none"},"reasoning_effort":null,"thinking":null`), requestWith(`,"reasoning_effort":"none","thinking":null`)},
+		{"effort beside other members of reasoning", requestWith(`,"reasoning":{"exclude":true,"effort":"low"},"x":1`), requestWith(`,"reasoning":{"exclude":true},"x":1,"reasoning_effort":"low"`)},
+		{"effort in reasoning and reasoning_effort", requestWith(`,"reasoning":{"effort":"high"},"reasoning_effort":"low"`), requestWith(`,"reasoning":{"effort":"high"},"reasoning_effort":"low"`)},
+		{"effort in reasoning and thinking", requestWith(`,"reasoning":{"effort":"high"},"thinking":{"type":"enabled"}`), requestWith(`,"reasoning":{"effort":"high"},"thinking":{"type":"enabled"}`)},
+		{"other efforts and budgets in reasoning", requestWith(`,"reasoning":{"effort":"extreme","max_tokens":5}`), requestWith(`,"reasoning":{"effort":"extreme","max_tokens":5}`)},
+		{"reasoning of other kinds", requestWith(`,"reasoning":"high"`), requestWith(`,"reasoning":"high"`)},
+		{"effort of another kind", requestWith(`,"reasoning":{"effort":{}}`), requestWith(`,"reasoning":{"effort":{}}`)},
+
 		{"functions", requestWith(`,"functions":[{"name":"f"},{"name":"g","parameters":{}}],"function_call":{"name":"f"}`),
 			requestWith(`,"tools":[{"type":"function","function":{"name":"f"}},{"type":"function","function":{"name":"g","parameters":{}}}],"tool_choice":` + function(``))},
 		{"functions and function_call none", requestWith(`,"function_call":"none","tools":null,"functions":[{"name":"f"}]`), requestWith(`,"tool_choice":"none","tools":[` + oneTool + `]`)},
@@ -59,6 +68,11 @@ func TestCanonicalRequests(t *testing.T) {
 		{"a function call with tool calls", requestWithMessages(`{"role":"assistant","content":null,"function_call":{"name":"f","arguments":""},`+oneCall+`}`, `{"role":"function","name":"f","content":"x"}`, emptyResult),
 			requestWithMessages(`{"role":"assistant","content":null,"tool_calls":[{"id":"a","type":"function","function":{"name":"f","arguments":"{}"}},{"id":"call_0","type":"function","function":{"name":"f","arguments":""}}]}`,
 				`{"role":"tool","content":"x","tool_call_id":"call_0"}`, emptyResult)},
+
+		{"media by their URL alone", requestWithMessages(`{"role":"user","content":[{"type":"image_url","image_url":"data:image/png;base64,AA\/A"},{"type":"video_url","video_url":"https://a.example/v"}]}`),
+			requestWithMessages(`{"role":"user","content":[{"type":"image_url","image_url":{"url":"data:image/png;base64,AA\/A"}},{"type":"video_url","video_url":{"url":"https://a.example/v"}}]}`)},
+		{"an image of a tool by its URL alone", requestWithMessages(toolCall, `{"role":"tool","tool_call_id":"a","content":[{"type":"image_url","image_url":"u"}]}`),
+			requestWithMessages(toolCall, `{"role":"tool","tool_call_id":"a","content":[{"type":"image_url","image_url":{"url":"u"}}]}`)},
 
 		// covers: V13 F117
 		{"lone surrogate", requestWith(`,"user":"x\ud83d","y":"\udE00\ud83d\ude00"`), requestWith(`,"user":"x\ufffd","y":"\ufffd\ud83d\ude00"`)},

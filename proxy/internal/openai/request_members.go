@@ -15,6 +15,7 @@ type topLevel struct {
 	tools, toolChoice, parallelToolCalls   jsondoc.Value
 	functions, functionCall                jsondoc.Value
 	logprobs, topLogprobs                  jsondoc.Value
+	thinking, effort, reasoning            jsondoc.Value
 }
 
 // readRequest reads the members of a request. It first checks those that do not depend on others, in document order.
@@ -40,6 +41,7 @@ func (r *Request) readRequest(root jsondoc.Value, l *clientapi.Limits) *apierror
 	if e := r.readLogprobs(&t); e != nil {
 		return e
 	}
+	r.moveEffort(&t, root)
 	return r.readMessages(t.messages, root, l)
 }
 
@@ -91,9 +93,13 @@ func (r *Request) readMember(v jsondoc.Value, t *topLevel, l *clientapi.Limits) 
 		_, e = clientapi.CheckInteger(v, -1<<63, 1<<63-1)
 		return e
 	case "thinking":
+		t.thinking = v
 		return r.readThinking(v)
 	case "reasoning_effort":
+		t.effort = v
 		return r.readEffort(v)
+	case "reasoning":
+		t.reasoning = v
 	case "response_format":
 		return r.readFormat(v)
 	case "stop":
@@ -112,6 +118,8 @@ func (r *Request) readMember(v jsondoc.Value, t *topLevel, l *clientapi.Limits) 
 	case "store":
 		_, e = clientapi.CheckBool(v)
 		return e
+	case "cache_control":
+		return r.readCacheControl(v)
 	case "prediction", "web_search_options":
 		return clientapi.CheckObject(v)
 	case "user", "safety_identifier", "prompt_cache_key", "prompt_cache_retention", "service_tier", "verbosity":

@@ -274,7 +274,7 @@ func (r *Request) readToolCall(v jsondoc.Value) (id jsondoc.Value, e *apierror.E
 		}
 		name := custom.Get("name")
 		r.TextBytes += len(input.Inside()) + len(name.Inside())
-		return id, clientapi.NeedName(name, custom, "name")
+		return id, r.needToolName(name, custom)
 	}
 	return id, clientapi.NotOneOf(typ, toolFunction, toolCustom)
 }
@@ -296,7 +296,7 @@ func (r *Request) readCallee(f jsondoc.Value) (arguments jsondoc.Value, e *apier
 		}
 	}
 	r.TextBytes += len(name.Inside())
-	return arguments, clientapi.NeedName(name, f, "name")
+	return arguments, r.needToolName(name, f)
 }
 
 // resolveCall finds the call that a tool message answers.

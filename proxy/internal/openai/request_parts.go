@@ -113,8 +113,13 @@ func (r *Request) readPart(p jsondoc.Value, allowed contentParts) *apierror.Erro
 	return clientapi.NotOneOf(typ, allowed.names()...)
 }
 
-// readMedia reads {url, detail} of an image or a video. The gateway does not fetch the URL; the provider does.
+// readMedia reads {url, detail} of an image or a video. Many clients send the URL alone, which becomes the object that
+// providers expect. The gateway does not fetch the URL; the provider does.
 func (r *Request) readMedia(v, p jsondoc.Value, member string) *apierror.Error {
+	if v.Kind() == jsondoc.String {
+		r.edit().SetValue(v, `{"url":`, string(v.Raw()), `}`)
+		return nil
+	}
 	if e := clientapi.NeedObject(v, p, member); e != nil {
 		return e
 	}

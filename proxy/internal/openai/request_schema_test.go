@@ -130,7 +130,7 @@ const schema = `
 /messages/1/content/0/type s!
 /messages/1/content/0/text s!
 /messages/1/content/0/cache_control o?
-/messages/1/content/1/image_url o!
+/messages/1/content/1/image_url so!
 /messages/1/content/1/image_url/url s!
 /messages/1/content/1/image_url/detail s?
 /messages/1/content/2/input_audio o!

@@ -85,7 +85,7 @@ func (r *Request) readTool(v jsondoc.Value) *apierror.Error {
 			return e
 		}
 		name := c.Get("name")
-		if e := clientapi.NeedName(name, c, "name"); e != nil {
+		if e := r.needToolName(name, c); e != nil {
 			return e
 		}
 		r.toolNames = append(r.toolNames, toolName{toolCustom, name})
@@ -117,7 +117,21 @@ func (r *Request) readFunction(f jsondoc.Value) *apierror.Error {
 		}
 	}
 	r.toolNames = append(r.toolNames, toolName{toolFunction, name})
-	return clientapi.NeedName(name, f, "name")
+	return r.needToolName(name, f)
+}
+
+// needToolName checks the name of a tool, and records whether OpenAI accepts it.
+func (r *Request) needToolName(v, parent jsondoc.Value) *apierror.Error {
+	const longest = 64
+	name := v.Inside()
+	plain := len(name) <= longest
+	for _, c := range name {
+		plain = plain && (c|0x20 >= 'a' && c|0x20 <= 'z' || c >= '0' && c <= '9' || c == '_' || c == '-')
+	}
+	if !plain {
+		r.Flags |= clientapi.FlagToolNames
+	}
+	return clientapi.NeedName(v, parent, "name")
 }
 
 // readToolChoice reads tool_choice: a keyword, or an object that names one or some of the tools.

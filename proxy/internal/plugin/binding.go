@@ -48,7 +48,8 @@ type Binding struct {
 	index           int32
 	name            string
 	settings        []byte
-	forms           abi.Forms // set by Bind
+	forms           abi.Forms       // set by Bind
+	reads           abi.RouterParts // set by Bind
 	paths           []pattern
 	headers         map[string]bool
 	credentialQuery string
@@ -91,6 +92,11 @@ func (b *Binding) Name() string { return b.name }
 // Forms returns the formats of requests that the provider accepts in addition to chat completions, as far as this host
 // knows them. A request in one of them is passed in Attempt.Request as its client wrote it, with Summary.Form set.
 func (b *Binding) Forms() abi.Forms { return b.forms }
+
+// Reads returns the parts of the compact input that a router reads. ok is false for a router that receives the document.
+func (b *Binding) Reads() (parts abi.RouterParts, ok bool) {
+	return b.reads, b.plugin.exports[exportReads]
+}
 
 // Plugin returns the plugin that the binding uses.
 func (b *Binding) Plugin() *Plugin { return b.plugin }
@@ -173,7 +179,8 @@ func (b *Binding) Models(ctx context.Context, status int, header func(name []byt
 	return r.page, err
 }
 
-// Choose asks the router for the order in which to try n targets. input is the document that describes them. An empty
+// Choose asks the router for the order in which to try n targets. input is the document that describes them or, if Reads
+// returns any parts, either that or the compact input. An empty
 // order means that the router has no preference.
 //
 // The call's tenant is unknown, so unless instances are shared it needs an instance that serves no other call.

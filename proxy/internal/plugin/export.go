@@ -22,6 +22,7 @@ const (
 	exportEnd
 	exportList
 	exportModels
+	exportReads
 	exportChoose
 	exportFilterRequest
 	exportFilterText
@@ -39,6 +40,7 @@ var exports = [exportCount]exportInfo{
 	exportEnd:       {abi.ExportEnd, 1, abi.PhaseAnswer, false, false},
 	exportList:      {abi.ExportList, 2, abi.PhaseList, true, false},
 	exportModels:    {abi.ExportModels, 3, abi.PhaseModels, true, false},
+	exportReads:     {abi.ExportReads, 1, abi.PhaseConfigure, true, false},
 	exportChoose:    {abi.ExportChoose, 2, abi.PhaseRouter, false, true},
 
 	exportFilterRequest: {abi.ExportFilterRequest, 2, abi.PhaseFilter, false, false},
@@ -73,7 +75,7 @@ func kindOf(e export) abi.PluginKind {
 	switch e {
 	case exportConfigure:
 		return 0
-	case exportChoose:
+	case exportReads, exportChoose:
 		return abi.PluginRouter
 	case exportFilterRequest, exportFilterText:
 		return abi.PluginFilter

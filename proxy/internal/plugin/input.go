@@ -2,6 +2,7 @@ package plugin
 
 import (
 	"bytes"
+	"encoding/binary"
 	"unicode/utf8"
 
 	"github.com/sluice-gateway/sluice/proxy/internal/jsondoc"
@@ -43,8 +44,11 @@ const inputPasses = 4
 func (c *call) readInput() bool {
 	if c.input.state == inputUnread {
 		p := c.first
-		if c.export == exportEvent {
+		switch c.export {
+		case exportEvent:
 			p = c.second
+		case exportChoose:
+			p = routerDocument(p)
 		}
 		c.chargeBytes(inputPasses * len(p))
 		c.input.state = inputInvalid
@@ -53,6 +57,16 @@ func (c *call) readInput() bool {
 		}
 	}
 	return c.input.state == inputJSON
+}
+
+// routerDocument returns the document in the input of a router: all of it, or the end of the compact input. Only the
+// latter has zeros in its first four bytes, the size of its head.
+func routerDocument(input []byte) []byte {
+	if len(input) < abi.RouterHeadSize || input[3] != 0 {
+		return input
+	}
+	n := binary.LittleEndian.Uint32(input[20:])
+	return input[len(input)-min(int(n), len(input)):]
 }
 
 // lookUpInput finds a value in the call's input by its JSON pointer. An element of an array of numbers has no Value:

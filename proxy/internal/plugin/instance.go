@@ -119,14 +119,25 @@ func (in *instance) serve(inv *invocation, t tenant) (failed *CallError, result 
 	return nil, err
 }
 
-// forms calls sluice_forms, whose result is a bit set and not a status.
-func (in *instance) forms(b *Binding) (abi.Forms, *CallError) {
+// declared calls sluice_forms or router_reads, whose result is a bit set and not a status.
+func (in *instance) declared(e export, b *Binding) (int32, *CallError) {
 	defer in.call.end()
-	forms, err := in.execute(&invocation{export: exportForms, binding: b})
-	if err == nil && forms < 0 {
-		err = in.addNames(&CallError{Kind: KindProtocol, Reason: fmt.Sprintf("returned %d, not a valid set of forms", forms)})
+	set, err := in.execute(&invocation{export: e, binding: b})
+	if err == nil && set < 0 {
+		err = in.addNames(&CallError{Kind: KindProtocol, Reason: fmt.Sprintf("returned %d, not a valid set of %s", set, declares(e))})
 	}
-	return abi.Forms(forms), err
+	return set, err
+}
+
+// declares returns what the bits of an export's result stand for, or "" if its result is a status.
+func declares(e export) string {
+	switch e {
+	case exportForms:
+		return "forms"
+	case exportReads:
+		return "parts"
+	}
+	return ""
 }
 
 // run makes one call without committing it. A status other than 0 is a failure.
@@ -154,7 +165,7 @@ func (in *instance) execute(inv *invocation) (int32, *CallError) {
 		inv.filtering.Fuel += used
 	}
 	c.phase = 0
-	c.logOutput(c.err != nil || err != nil || result != 0 && inv.export != exportForms)
+	c.logOutput(c.err != nil || err != nil || result != 0 && declares(inv.export) == "")
 	switch {
 	case c.err != nil:
 		// An import has recorded this error and stopped the guest, so err only says that it was stopped.

@@ -48,6 +48,8 @@ func (g *nativeGuest) run(in *instance, _ int64) (status int32, _ int64, err err
 		status = g.guest.List(b, c.first)
 	case exportModels:
 		status = g.guest.Models(b, c.number, c.first)
+	case exportReads:
+		status = g.guest.Reads(b)
 	case exportChoose:
 		status = g.guest.Choose(b, c.first)
 	case exportFilterRequest:

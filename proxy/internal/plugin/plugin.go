@@ -93,26 +93,30 @@ func (p *Plugin) Bind(ctx context.Context, c BindingConfig) (*Binding, error) {
 		p.pool.discard(in)
 		return nil, b.notCalled(exportConfigure, err)
 	}
-	if err := p.readForms(in, b); err != nil {
-		p.pool.discard(in)
-		return nil, b.notCalled(exportForms, err)
+	var sets [2]int32
+	for i, e := range [...]export{exportForms, exportReads} {
+		if sets[i], err = p.readDeclaration(in, b, e); err != nil {
+			p.pool.discard(in)
+			return nil, b.notCalled(e, err)
+		}
 	}
+	b.forms, b.reads = abi.Forms(sets[0])&abi.FormsKnown, abi.RouterParts(sets[1])
 	p.release(in)
 	return b, nil
 }
 
-// readForms asks a provider plugin which forms of requests it accepts for a binding.
-func (p *Plugin) readForms(in *instance, b *Binding) (err error) {
-	defer rescue.Recover(func(e *rescue.Error) { err = p.panicked(exportForms, e) })
-	if !p.exports[exportForms] {
-		return nil
+// readDeclaration asks a provider which forms of requests it accepts for a binding, or a router which parts of the
+// compact input it reads. The set is empty if the plugin lacks the export.
+func (p *Plugin) readDeclaration(in *instance, b *Binding, e export) (set int32, err error) {
+	defer rescue.Recover(func(r *rescue.Error) { err = p.panicked(e, r) })
+	if !p.exports[e] {
+		return 0, nil
 	}
-	forms, failed := in.forms(b)
+	set, failed := in.declared(e, b)
 	if failed != nil {
-		return failed
+		return 0, failed
 	}
-	b.forms = forms & abi.FormsKnown
-	return nil
+	return set, nil
 }
 
 // prepare calls instance.prepare and turns a panic of the gateway into an error.

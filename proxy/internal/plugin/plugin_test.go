@@ -102,6 +102,7 @@ type native struct {
 	end       func(h abi.Host) int32
 	list      func(h abi.Host, cursor []byte) int32
 	models    func(h abi.Host, status int32, body []byte) int32
+	reads     func() int32
 	choose    func(h abi.Host, input []byte) int32
 
 	filterRequest func(h abi.Host, input []byte) int32
@@ -126,6 +127,8 @@ func (n *native) Has(export string) bool {
 		return n.list != nil
 	case abi.ExportModels:
 		return n.models != nil
+	case abi.ExportReads:
+		return n.reads != nil
 	case abi.ExportChoose:
 		return n.choose != nil
 	case abi.ExportFilterRequest:
@@ -156,6 +159,7 @@ func (n *native) Forms(int32) int32                    { return n.forms(n.host) 
 func (n *native) End(int32) int32                      { return n.end(n.host) }
 func (n *native) List(_ int32, cursor []byte) int32    { return n.list(n.host, cursor) }
 func (n *native) Models(_, s int32, body []byte) int32 { return n.models(n.host, s, body) }
+func (n *native) Reads(int32) int32                    { return n.reads() }
 func (n *native) Choose(_ int32, input []byte) int32   { return n.choose(n.host, input) }
 func (n *native) FilterRequest(_ int32, input []byte) int32 {
 	return n.filterRequest(n.host, input)

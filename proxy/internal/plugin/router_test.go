@@ -128,3 +128,44 @@ func TestModelList(t *testing.T) {
 		}
 	}
 }
+
+// covers: C31
+func TestRouterReads(t *testing.T) {
+	choose := func(abi.Host, []byte) int32 { return 0 }
+	for _, parts := range []int32{0, 1, 7, 8} {
+		bound := bindNative(t, native{choose: choose, reads: func() int32 { return parts }}, plugin.BindingConfig{})
+		if got, ok := bound.Reads(); got != abi.RouterParts(parts) || !ok {
+			t.Errorf("declared %d, got %d, %t", parts, got, ok)
+		}
+	}
+	if got, ok := bindNative(t, native{choose: choose}, plugin.BindingConfig{}).Reads(); got != 0 || ok {
+		t.Errorf("without the export, got %d, %t", got, ok)
+	}
+	m := newModule("candidate").base()
+	m.export(abi.ExportReads, "i", i32(-1))
+	m.export(abi.ExportChoose, "ii", i32(0))
+	_, err := load(t, newHost(t, plugin.Options{}), plugin.Spec{Wasm: m.Bytes()}).Bind(t.Context(), plugin.BindingConfig{Name: "router"})
+	if err == nil || !strings.Contains(err.Error(), "returned -1, not a valid set of parts") {
+		t.Errorf("a negative result: %v", err)
+	}
+}
+
+// TestInputOfCompactRouter checks that input_text reads the document at the end of the compact input.
+func TestInputOfCompactRouter(t *testing.T) {
+	const document = `{"summary":{"key":"ci"}}`
+	input := make([]byte, abi.RouterHeadSize+9)
+	input[0], input[20] = abi.RouterHeadSize, byte(len(document))
+	for _, test := range []struct {
+		input []byte
+		want  int32
+	}{{append(input, document...), 2}, {input, int32(abi.StatusRefused)}, {input[:abi.RouterHeadSize], int32(abi.StatusRefused)}} {
+		var got int32
+		bound := bindNative(t, native{choose: func(h abi.Host, _ []byte) int32 {
+			got = h.InputText([]byte("/summary/key"), make([]byte, 2))
+			return 0
+		}}, plugin.BindingConfig{})
+		if _, _, err := bound.Choose(t.Context(), test.input, 0); err != nil || got != test.want {
+			t.Errorf("input of %d bytes: %d, %v, want %d", len(test.input), got, err, test.want)
+		}
+	}
+}

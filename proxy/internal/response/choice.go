@@ -42,7 +42,7 @@ type tool struct {
 	begun bool
 	ended bool
 	args  text
-	json  extent // tracks whether args is a complete JSON value
+	json  Extent // tracks whether args is a complete JSON value
 }
 
 // part is one text of the reasoning, identified by its key and abi.ReasoningPart.
@@ -78,7 +78,7 @@ func (c *choice) hasTruncatedCall() bool {
 		return false
 	}
 	for i := range c.tools {
-		if t := &c.tools[i]; t.begun && !t.json.whole() {
+		if t := &c.tools[i]; t.begun && !t.json.Whole() {
 			return true
 		}
 	}

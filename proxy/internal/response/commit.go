@@ -29,7 +29,7 @@ func (w *Writer) commit(b *Batch) {
 		switch ev.Kind {
 		case EventStart:
 		case EventUsage:
-			w.usage.set(abi.UsageKind(ev.Code), ev.Value)
+			w.count(abi.UsageKind(ev.Code), ev.Value)
 		case EventDone:
 			if ev.Code == abi.DoneNow {
 				w.doneNow = true
@@ -149,7 +149,7 @@ func (w *Writer) commitText(t *text, b *Batch, ev *Event, p *prepared) []byte {
 // commitArguments is commitText for a piece of a tool call's arguments.
 func (w *Writer) commitArguments(t *tool, b *Batch, ev *Event, p *prepared) []byte {
 	s := w.commitText(&t.args, b, ev, p)
-	t.json.add(s)
+	t.json.Add(s)
 	return s
 }
 
@@ -218,7 +218,7 @@ var emptyObject = []byte("{}")
 func (w *Writer) endTool(t *tool) []byte {
 	t.ended = true
 	if !t.args.nonEmpty && t.args.partial.n == 0 {
-		t.json = extent{begun: true} // the default or empty object is a complete value
+		t.json = Extent{begun: true} // the default or empty object is a complete value
 	}
 	s := w.finishText(&t.args)
 	if !t.args.nonEmpty {

@@ -2,12 +2,12 @@ package response
 
 import "bytes"
 
-// extent finds the end of a JSON text that arrives in pieces. It only tracks brackets and quotes, because it has to
+// Extent finds the end of a JSON text that arrives in pieces. It only tracks brackets and quotes, because it has to
 // detect truncation: models may produce invalid JSON, which is passed on.
 //
 // The text is the contents of a JSON string, like a tool call's arguments, so its own quotes and backslashes are
-// escaped. Each piece ends with a complete character (see partial).
-type extent struct {
+// escaped. Each piece ends with a complete character (see partial). The zero value is ready to use.
+type Extent struct {
 	depth   int32
 	quoted  bool // inside a string of the text
 	escaped bool // after a backslash in that string
@@ -15,10 +15,11 @@ type extent struct {
 	bare    bool // the value is a number or a literal, which has no closing delimiter
 }
 
-// whole reports whether the text is an object, an array or a string that has ended.
-func (x *extent) whole() bool { return x.begun && !x.bare && !x.quoted && x.depth == 0 }
+// Whole reports whether the text is an object, an array or a string that has ended.
+func (x *Extent) Whole() bool { return x.begun && !x.bare && !x.quoted && x.depth == 0 }
 
-func (x *extent) add(s []byte) {
+// Add adds a piece.
+func (x *Extent) Add(s []byte) {
 	for len(s) > 0 {
 		if x.quoted && !x.escaped {
 			// Only an escape can end the string.
@@ -52,7 +53,7 @@ func (x *extent) add(s []byte) {
 	}
 }
 
-// unescape returns the character of an escape if it is ASCII, or 0. Escapes like \n become 0 too, because extent treats
+// unescape returns the character of an escape if it is ASCII, or 0. Escapes like \n become 0 too, because Extent treats
 // all control characters alike.
 func unescape(escape []byte) byte {
 	if len(escape) < 2 {

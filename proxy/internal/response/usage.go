@@ -17,6 +17,10 @@ type Usage struct {
 	Estimated bool // at least one of Prompt and Completion is the gateway's estimate
 	Complete  bool // the response is complete, so the counts are final
 
+	// Excessive says that the provider gave a count that no request can have, which is replaced by the most that this
+	// one could use.
+	Excessive bool
+
 	given kindSet
 }
 
@@ -26,10 +30,28 @@ func (u *Usage) Has(kinds ...abi.UsageKind) bool { return u.given.has(kinds...) 
 // maxTokens bounds a token count, so that sums cannot overflow.
 const maxTokens = 1 << 50
 
+// plausibleTokens is more than the context of any model holds. No request has a higher count, unless it is larger itself.
+const plausibleTokens = 1 << 24
+
 // tally holds the provider's counts, by abi.UsageKind.
 type tally struct {
-	count [abi.UsageKinds]int64
-	known kindSet
+	count                              [abi.UsageKinds]int64
+	known                              kindSet
+	excessivePrompt, excessiveResponse bool // a count was ignored because no request can have it
+}
+
+// count records a count of the provider.
+func (w *Writer) count(kind abi.UsageKind, value int64) {
+	most, excessive := w.o.PromptMost, &w.usage.excessivePrompt
+	switch kind {
+	case abi.UsageCompletion, abi.UsageReasoning, abi.UsageReasoningBeside, abi.UsageAudioOut, abi.UsageBilledCompletion:
+		most, excessive = w.o.ResponseMost, &w.usage.excessiveResponse
+	}
+	if value > max(plausibleTokens, most) {
+		*excessive = true
+		return
+	}
+	w.usage.set(kind, value)
 }
 
 // set records a count. The last one of a kind wins. Values out of range are ignored.
@@ -78,6 +100,12 @@ func (w *Writer) Accounted() Usage {
 // did not receive it.
 func (w *Writer) Used() bool { return w.usage.known != 0 || w.textBytes > 0 }
 
+// Conclusive reports whether the provider has said how the response ended: it is complete, the provider has reported an
+// error, or it has finished the response and counted its tokens before the body broke off.
+func (w *Writer) Conclusive() bool {
+	return w.complete || w.ended || w.doneAtEnd && w.usage.known.has(abi.UsageCompletion, abi.UsageReasoningBeside)
+}
+
 func (w *Writer) price(u *Usage) {
 	if p := w.o.Prices; p != nil {
 		u.Cost, u.Priced = p.ServiceTier(w.tier).Cost(w.billed(u.Tokens)), true
@@ -87,10 +115,10 @@ func (w *Writer) price(u *Usage) {
 // billed returns t with the prompt or completion replaced by the billed counts, if the provider gives them.
 func (w *Writer) billed(t cost.Tokens) cost.Tokens {
 	n := &w.usage
-	if n.known.has(abi.UsageBilledPrompt) {
+	if n.known.has(abi.UsageBilledPrompt) && !n.excessivePrompt {
 		t.Prompt, t.Cached, t.CacheWrite, t.CacheWrite1h, t.AudioIn = n.count[abi.UsageBilledPrompt], 0, 0, 0, 0
 	}
-	if n.known.has(abi.UsageBilledCompletion) {
+	if n.known.has(abi.UsageBilledCompletion) && !n.excessiveResponse {
 		t.Completion, t.Reasoning, t.AudioOut = n.count[abi.UsageBilledCompletion], 0, 0
 	}
 	return t
@@ -122,6 +150,23 @@ func (w *Writer) tokens() Usage {
 	if !completion {
 		u.Completion = w.estimateCompletion()
 	}
+	if u.Excessive = t.excessivePrompt || t.excessiveResponse; u.Excessive {
+		w.replaceExcessive(&u)
+	}
 	u.Total = u.Prompt + u.Completion
 	return u
+}
+
+// replaceExcessive replaces counts of which the provider gave an impossible one by the most that the request could use,
+// or by what has arrived if the response had no limit.
+func (w *Writer) replaceExcessive(u *Usage) {
+	u.Estimated = true
+	if w.usage.excessivePrompt {
+		u.Prompt = max(w.o.PromptMost, w.o.PromptEstimate)
+		u.Cached, u.CacheWrite, u.CacheWrite1h, u.AudioIn = 0, 0, 0, 0
+	}
+	if w.usage.excessiveResponse {
+		u.Completion = max(w.o.ResponseMost, w.estimateCompletion())
+		u.Reasoning, u.AudioOut = 0, 0
+	}
 }

@@ -27,6 +27,8 @@ type Options struct {
 
 	Choices        int   // number of choices that the client asked for; only a hint for allocation
 	PromptEstimate int64 // prompt tokens if the provider does not count them
+	PromptMost     int64 // the most tokens that the prompt can have; 0 if unknown
+	ResponseMost   int64 // the most tokens that all choices together can have; 0 if unknown
 
 	Prices *cost.Prices // prices of the target, nil if unknown
 
@@ -84,6 +86,7 @@ type Writer struct {
 	doneNow   bool  // the provider has declared the response complete
 	doneAtEnd bool  // the response is complete if the body ends cleanly
 	complete  bool
+	ended     bool // the provider has ended the response, with its completion or with an error
 	failed    *apierror.Error
 }
 
@@ -159,26 +162,28 @@ func (w *Writer) Apply(b *Batch) error {
 		w.dropAll(b)
 		return nil
 	}
+	w.ended = fail != nil
 	if err := w.prepare(b); err != nil {
 		return err
 	}
 	if fail != nil && !w.Started() {
 		for i := range b.Events {
 			if ev := &b.Events[i]; ev.Kind == EventUsage {
-				w.usage.set(abi.UsageKind(ev.Code), ev.Value)
+				w.count(abi.UsageKind(ev.Code), ev.Value)
 			}
 		}
 		w.Fail(fail)
 		return nil
 	}
-	written := len(w.out.Buf)
+	started := w.Started()
 	w.commit(b)
+	if failed := w.Held() > w.o.MaxHeld || w.out.Failed != nil; failed && !started {
+		w.out.Buf = w.out.Buf[:0] // another target may be tried
+	}
 	switch {
 	case w.Held() > w.o.MaxHeld:
-		w.out.Buf = w.out.Buf[:written]
 		return apierror.Fail(abi.FailBadAnswer, "upstream_answer_too_large", "", "The provider's response is larger than the gateway accepts.")
 	case w.out.Failed != nil:
-		w.out.Buf = w.out.Buf[:written]
 		return w.out.Failed
 	case fail != nil:
 		w.Fail(fail)
@@ -247,7 +252,7 @@ func (w *Writer) Revoke(e *apierror.Error) {
 	if w.failed != nil {
 		return
 	}
-	w.complete = false
+	w.ended, w.complete = w.complete, false
 	if !w.sent {
 		w.out.Buf = Reuse(w.out.Buf)
 	}

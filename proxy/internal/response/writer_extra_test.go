@@ -80,17 +80,19 @@ func TestExtraOfResponse(t *testing.T) {
 		extra(b, abi.ScopeAnswer, "citations", `["y"]`)
 		extra(b, abi.ScopeAnswer, "citations", `["z"]`)
 		extra(b, abi.ScopeAnswer, "fingerprint", `"fp2"`)
+		extra(b, abi.ScopeAnswer, "system_fingerprint", `"fp3"`)
+		extra(b, abi.ScopeAnswer, "system_fingerprint", `{"not":"one"}`)
 		extra(b, abi.ScopeUsage, "cost", `0.10`)
 		b.Usage(abi.UsagePrompt, 1)
 		b.Usage(abi.UsageCompletion, 1)
 		stop(b)
 	})
 	want := []string{
-		head + `"fingerprint":"fp","choices":` + role + `,"citations":["x"],"usage":null}`,
-		head + `"fingerprint":"fp","choices":` + content("a") + `,"usage":null}`,
-		head + `"fingerprint":"fp","choices":` + content("b") + `,"usage":null}`,
-		head + `"fingerprint":"fp2","choices":` + finish("stop") + `,"citations":["y","z"],"usage":null}`,
-		head + `"fingerprint":"fp2","choices":[],"usage":{"prompt_tokens":1,"completion_tokens":1,"total_tokens":2,"cost":0.10}}`,
+		head + `"fingerprint":"fp","system_fingerprint":null,"choices":` + role + `,"citations":["x"],"usage":null}`,
+		head + `"fingerprint":"fp","system_fingerprint":null,"choices":` + content("a") + `,"usage":null}`,
+		head + `"fingerprint":"fp","system_fingerprint":null,"choices":` + content("b") + `,"usage":null}`,
+		head + `"fingerprint":"fp2","system_fingerprint":"fp3","choices":` + finish("stop") + `,"citations":["y","z"],"usage":null}`,
+		head + `"fingerprint":"fp2","system_fingerprint":"fp3","choices":[],"usage":{"prompt_tokens":1,"completion_tokens":1,"total_tokens":2,"cost":0.10}}`,
 		done,
 	}
 	for i, got := range r.frames() {
@@ -151,7 +153,7 @@ func TestExtrasInNonStreamingResponse(t *testing.T) {
 		b.Usage(abi.UsageReasoning, 1)
 		stop(b)
 	})
-	const want = `{"id":"chatcmpl-own","object":"chat.completion","created":1700000000,"model":"asked","choices":[{"index":0,"message":` +
+	const want = `{"id":"chatcmpl-own","object":"chat.completion","created":1700000000,"model":"asked","system_fingerprint":null,"choices":[{"index":0,"message":` +
 		`{"role":"assistant","content":null,"refusal":null,"tool_calls":[{"id":"c","type":"function","function":{"name":"f","arguments":"{}"},"extra_content":{"g":1}}],` +
 		`"annotations":[1,2,3],"images":["i"],"audio":{"id":"a","data":"QQUg==","transcript":"beep","expires_at":9},"plain":[2],` +
 		`"function_call":{"name":"old","arguments":"{\"a\":1}"}},` +

@@ -23,7 +23,7 @@ func TestStreamEnvelope(t *testing.T) {
 		t.Error("the response is incomplete")
 	}
 	r.want(role, content("Hi"), content(" you"), finish("stop"), done)
-	const first = `{"id":"id-1","object":"chat.completion.chunk","created":1700000000,"model":"model-1","choices":` + role + `}`
+	const first = `{"id":"id-1","object":"chat.completion.chunk","created":1700000000,"model":"model-1","system_fingerprint":null,"choices":` + role + `}`
 	if got := r.frames()[0]; got != first {
 		t.Errorf("first frame is %s", got)
 	}

@@ -33,24 +33,25 @@ func API(o Options) *clientapi.API {
 		store = o.Memory
 	}
 	return &clientapi.API{
-		Name:        "responses",
-		NewRequest:  func() clientapi.Request { return NewRequest(o.Sealer, store) },
-		NewRenderer: func() clientapi.Renderer { return NewRenderer(o) },
-		NewReader:   func() clientapi.Reader { return NewReader(o.Failure) },
-		AppendError: func(dst []byte, e *apierror.Error, _ string) []byte { return clientapi.AppendErrorBody(dst, e) },
-		AppendCount: AppendCount,
-		PassedTexts: passedTexts,
-		Limit:       clientapi.LimitMembers{Names: []string{"max_output_tokens"}},
-		Failure:     o.Failure,
-		Heartbeat:   ": keep-alive\n\n",
-		IDPrefix:    responsePrefix,
+		Name:         "responses",
+		NewRequest:   func() clientapi.Request { return NewRequest(o.Sealer, store) },
+		NewRenderer:  func() clientapi.Renderer { return NewRenderer(o) },
+		NewReader:    func() clientapi.Reader { return NewReader(o.Failure) },
+		AppendError:  func(dst []byte, e *apierror.Error, _ string) []byte { return clientapi.AppendErrorBody(dst, e) },
+		AppendCount:  AppendCount,
+		AppendCallID: appendCallID,
+		PassedTexts:  passedTexts,
+		Limit:        clientapi.LimitMembers{Names: []string{"max_output_tokens"}},
+		Failure:      o.Failure,
+		Heartbeat:    ": keep-alive\n\n",
+		IDPrefix:     responsePrefix,
 	}
 }
 
 // NewRenderer returns a renderer.
-func NewRenderer(o Options) *Renderer {
+func NewRenderer(o Options) clientapi.Renderer {
 	if o.Now == nil {
 		o.Now = time.Now
 	}
-	return &Renderer{sealer: o.Sealer, memory: o.Memory, showReasoning: o.ShowReasoning, now: o.Now, current: -1, deltaItem: -1}
+	return clientapi.InOrder(&renderer{sealer: o.Sealer, memory: o.Memory, showReasoning: o.ShowReasoning, now: o.Now, current: -1, deltaItem: -1})
 }

@@ -1,5 +1,5 @@
 // Package responses implements the OpenAI Responses API for clients: it parses and validates requests (Request),
-// renders responses (Renderer), and reads the responses of providers that speak the API themselves (Reader). API
+// renders responses (NewRenderer), and reads the responses of providers that speak the API themselves (Reader). API
 // combines them for package clientapi.
 //
 // The files are named after these parts: request_…, render_… and read_….
@@ -31,6 +31,6 @@
 // builds the request with the items themselves, and parses it like any other. AppendChat translates the expanded
 // request, while Document remains the client's.
 //
-// The package is independent of HTTP, providers, plugins and configuration. A Request, Renderer or Reader must not be
+// The package is independent of HTTP, providers, plugins and configuration. A Request, renderer or Reader must not be
 // used concurrently.
 package responses

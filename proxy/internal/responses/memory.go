@@ -20,8 +20,7 @@ const (
 const maxEntry = 10
 
 // Memory is a Store in process memory. It keeps responses with the items of their requests by client and ID, bounded in
-// bytes and in time as package fairlru describes. For responses of providers that speak the API themselves, it only
-// records which target has them.
+// bytes and in time as package fairlru describes.
 //
 // It is safe for concurrent use.
 type Memory struct {
@@ -33,7 +32,6 @@ type storedResponse struct {
 	body   []byte // the response object
 	input  []byte // the items of the request, with references resolved: JSON objects separated by commas
 	output []byte // the items of the response, a part of body
-	target string // the target whose provider stores the response; all other fields are empty then
 }
 
 // NewMemory returns a memory of at most maxSize bytes, whose entries expire after ttl. 0 means the default for both. A
@@ -57,21 +55,17 @@ func memoryKey(client, id string) string { return client + "\n" + id }
 // put stores a response, replacing one with the same ID.
 func (m *Memory) put(client, id string, k *storedResponse) {
 	key := memoryKey(client, id)
-	m.cache.Put(client, []string{key}, k, len(k.body)+len(k.input)+len(k.target), maxEntry, func(*storedResponse, int) bool { return true })
+	m.cache.Put(client, []string{key}, k, len(k.body)+len(k.input), maxEntry, func(*storedResponse, int) bool { return true })
 }
 
-// get returns a response that is stored in the memory itself.
+// get returns a response.
 func (m *Memory) get(client, id string) (*storedResponse, bool) {
-	k, ok := m.cache.Latest(memoryKey(client, id))
-	if !ok || k.body == nil {
-		return nil, false
-	}
-	return k, true
+	return m.cache.Latest(memoryKey(client, id))
 }
 
 // storeResponse stores the complete response. It must be called before the client receives the end of the response,
 // because the client's next request may refer to it.
-func (r *Renderer) storeResponse(usage *response.Usage) {
+func (r *renderer) storeResponse(usage *response.Usage) {
 	if r.request.input == nil {
 		return
 	}
@@ -81,23 +75,6 @@ func (r *Renderer) storeResponse(usage *response.Usage) {
 		k.output = k.body[at : at+len(k.output) : at+len(k.output)]
 	}
 	r.memory.put(r.client, string(r.appendID(nil)), k)
-}
-
-// NoteTarget records which target a client's response came from, in case its provider stores the response.
-func (m *Memory) NoteTarget(client, id, target string) {
-	if id != "" {
-		m.put(client, id, &storedResponse{target: target})
-	}
-}
-
-// Target returns the target whose provider stores a client's response, "" if it is unknown or the memory has the
-// response itself.
-func (m *Memory) Target(client, id string) string {
-	k, ok := m.cache.Latest(memoryKey(client, id))
-	if !ok {
-		return ""
-	}
-	return k.target
 }
 
 // AppendConversation implements Store.
@@ -143,7 +120,7 @@ func (m *Memory) AppendResponse(dst []byte, client, id string) ([]byte, bool) {
 
 // AppendDeleted deletes a response, and appends the body of DELETE /v1/responses/{id}.
 func (m *Memory) AppendDeleted(dst []byte, client, id string) ([]byte, bool) {
-	if _, ok := m.get(client, id); !ok || !m.cache.Delete(memoryKey(client, id)) {
+	if !m.cache.Delete(memoryKey(client, id)) {
 		return dst, false
 	}
 	dst = append(append(dst, `{"id":"`...), id...)
@@ -210,7 +187,7 @@ func (m *Memory) AppendInputItems(dst []byte, client, id string, p Page) ([]byte
 
 // inputID returns the ID for an input item that has none.
 func inputID(response string, i int) string {
-	var r Renderer
+	var r renderer
 	copy(r.id[:], strings.TrimPrefix(response, responsePrefix))
 	return string(r.appendNumbered([]byte("in_"), i))
 }

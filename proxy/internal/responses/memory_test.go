@@ -6,7 +6,6 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/sluice-gateway/sluice/proxy/internal/apierror"
 	"github.com/sluice-gateway/sluice/proxy/internal/clientapi"
@@ -172,21 +171,6 @@ func TestInputItems(t *testing.T) {
 	}
 }
 
-// covers: P9.7
-func TestTargetsOfNativeResponses(t *testing.T) {
-	m := responses.NewMemory(0, time.Hour, nil)
-	m.NoteTarget("client", "resp_1", "openai/gpt")
-	if got := m.Target("client", "resp_1"); got != "openai/gpt" {
-		t.Errorf("the target is %q", got)
-	}
-	if m.Target("another", "resp_1") != "" || m.Target("client", "resp_2") != "" {
-		t.Error("a target is returned for another client or response")
-	}
-	if _, ok := m.AppendResponse(nil, "client", "resp_1"); ok {
-		t.Error("a noted target is returned as a response")
-	}
-}
-
 func TestMemoryIsSafeForConcurrentUse(t *testing.T) {
 	o := testOptions
 	o.Memory = responses.NewMemory(64<<10, 0, nil)
@@ -200,7 +184,6 @@ func TestMemoryIsSafeForConcurrentUse(t *testing.T) {
 				const id = "resp_c7b5afed0cff09e921e32e97094d59e6bdadd9e7929a0000"
 				o.Memory.AppendConversation(nil, "client", id)
 				o.Memory.AppendItem(nil, "client", "msg_"+id[5:len(id)-1]+"1")
-				o.Memory.NoteTarget("client", fmt.Sprint(i), "t")
 				if n := o.Memory.Size(); n > 64<<10 {
 					t.Errorf("%d bytes", n)
 				}

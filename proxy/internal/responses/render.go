@@ -10,14 +10,12 @@ import (
 	"github.com/sluice-gateway/sluice/sdk/abi"
 )
 
-// Renderer implements clientapi.Renderer for the Responses API. It writes the events of a stream, or one response
-// object. Only the first choice is rendered, because a response has no others.
+// renderer implements clientapi.Renderer for the Responses API, behind clientapi.InOrder. It writes the events of a
+// stream, or one response object.
 //
-// The items of the output are numbered in the order in which they begin. At most one message or reasoning item is open,
-// and it ends when another item begins. Any number of tool calls can be open at the same time, and they end in their
-// order. The text of each item is kept until the response has ended, because the API repeats it when the item is done
-// and again in the last event.
-type Renderer struct {
+// One item of the output is open at a time, and ends when the next one begins. The text of each item is kept until the
+// response has ended, because the API repeats it when the item is done and again in the last event.
+type renderer struct {
 	sealer        *thinking.Sealer
 	memory        *Memory // nil: no response is kept
 	showReasoning bool
@@ -33,10 +31,9 @@ type Renderer struct {
 	seq     int64 // sequence number of the next event
 	pass    passing
 
-	items     []outputItem // elements beyond its length are reused with their memory
-	current   int          // index of the open message or reasoning item, -1 if there is none
-	calls     []int        // indices of the items that are calls, by the index of the call
-	firstOpen int          // index in calls of the first call whose end has not been written
+	items   []outputItem // elements beyond its length are reused with their memory
+	current int          // index of the open item, -1 if there is none
+	calls   []int        // indices of the items that are calls, by the index of the call
 
 	annotations []byte // elements of a JSON array for the next message
 	logprobs    []byte // elements of a JSON array for the next piece of text
@@ -59,7 +56,7 @@ type outputItem struct {
 	annotations, logprobs   []byte    // message: elements of JSON arrays
 	annotated               int       // message: number of annotations
 	signature, encrypted    []byte    // reasoning
-	callID, name, namespace []byte    // call
+	callID, name, namespace []byte    // call; reasoning with ofCall has the callID of that call
 	input                   unwrapper // custom call
 }
 
@@ -78,14 +75,13 @@ func (k outputKind) isCall() bool { return k >= outputCall }
 type outputState uint8
 
 const (
-	outputOpen       outputState = iota
-	outputComplete               // a complete call that waits for the end of an earlier call
-	outputDone                   // complete, and its last event has been written
-	outputIncomplete             // cut off, and its last event has been written
+	outputOpen outputState = iota
+	outputDone
+	outputIncomplete // cut off
 )
 
 // Reset implements response.Renderer.
-func (r *Renderer) Reset(head *response.Head) *response.Output {
+func (r *renderer) Reset(head *response.Head) *response.Output {
 	const keepItems, keepCalls = 16, 64
 	if cap(r.items) > keepItems {
 		r.items = nil
@@ -95,7 +91,7 @@ func (r *Renderer) Reset(head *response.Head) *response.Output {
 	}
 	r.request.reset()
 	r.pass.reset()
-	*r = Renderer{
+	*r = renderer{
 		sealer: r.sealer, memory: r.memory, showReasoning: r.showReasoning, now: r.now,
 		head: head, stream: head.Stream, request: r.request, pass: r.pass,
 		items: r.items[:0], calls: r.calls[:0], current: -1, deltaItem: -1,
@@ -106,7 +102,7 @@ func (r *Renderer) Reset(head *response.Head) *response.Output {
 }
 
 // addItem adds an open item to the output and returns its index.
-func (r *Renderer) addItem(kind outputKind) int {
+func (r *renderer) addItem(kind outputKind) int {
 	n := len(r.items)
 	if n == cap(r.items) {
 		r.items = append(r.items, outputItem{})
@@ -123,17 +119,14 @@ func (r *Renderer) addItem(kind outputKind) int {
 }
 
 // hold appends to memory that is kept until the response has ended.
-func (r *Renderer) hold(dst, s []byte) []byte {
+func (r *renderer) hold(dst, s []byte) []byte {
 	r.out.Held += len(s)
 	return append(dst, s...)
 }
 
-// ignores reports whether events of a choice are not rendered.
-func (r *Renderer) ignores(choice int32) bool { return choice != 0 || r.pass.on }
-
 // Text implements response.Renderer.
-func (r *Renderer) Text(choice int32, s []byte) {
-	if r.ignores(choice) {
+func (r *renderer) Text(choice int32, s []byte) {
+	if r.pass.on {
 		return
 	}
 	n := r.openMessage(outputMessage)
@@ -155,8 +148,8 @@ func (r *Renderer) Text(choice int32, s []byte) {
 }
 
 // Refusal implements response.Renderer.
-func (r *Renderer) Refusal(choice int32, s []byte) {
-	if r.ignores(choice) {
+func (r *renderer) Refusal(choice int32, s []byte) {
+	if r.pass.on {
 		return
 	}
 	n := r.openMessage(outputRefusal)
@@ -167,28 +160,35 @@ func (r *Renderer) Refusal(choice int32, s []byte) {
 }
 
 // openMessage returns the open item of a kind of message, beginning one if necessary.
-func (r *Renderer) openMessage(kind outputKind) int {
+func (r *renderer) openMessage(kind outputKind) int {
 	if r.current >= 0 && r.items[r.current].kind == kind {
 		return r.current
 	}
-	r.endCurrent(outputDone)
-	r.current = r.addItem(kind)
+	n := r.beginItem(kind)
 	if r.stream {
-		r.writeAdded(r.current)
+		r.writeAdded(n)
 	}
+	return n
+}
+
+// beginItem ends the open item and adds another one to the output. A call that is still open was cut off.
+func (r *renderer) beginItem(kind outputKind) int {
+	state := outputDone
+	if r.current >= 0 && r.items[r.current].kind.isCall() {
+		state = outputIncomplete
+	}
+	r.endItem(state)
+	r.current = r.addItem(kind)
 	return r.current
 }
 
-// endCurrent ends the open message or reasoning item, if there is one.
-func (r *Renderer) endCurrent(state outputState) {
-	if r.current >= 0 {
-		r.endItem(r.current, state)
-		r.current = -1
+// endItem ends the open item, if there is one.
+func (r *renderer) endItem(state outputState) {
+	n := r.current
+	if n < 0 {
+		return
 	}
-}
-
-// endItem ends an item.
-func (r *Renderer) endItem(n int, state outputState) {
+	r.current = -1
 	it := &r.items[n]
 	if it.kind == outputCustomCall {
 		r.addInput(n, it.input.end(r.scratch[:0]))
@@ -200,8 +200,8 @@ func (r *Renderer) endItem(n int, state outputState) {
 }
 
 // Reasoning implements response.Renderer.
-func (r *Renderer) Reasoning(choice int32, part abi.ReasoningPart, key int32, s []byte) {
-	if r.ignores(choice) {
+func (r *renderer) Reasoning(choice int32, part abi.ReasoningPart, key int32, s []byte) {
+	if r.pass.on {
 		return
 	}
 	readable := part == abi.ReasoningText || part == abi.ReasoningSummary
@@ -230,7 +230,7 @@ func (r *Renderer) Reasoning(choice int32, part abi.ReasoningPart, key int32, s 
 }
 
 // openReasoning returns the open reasoning item that a part of a block belongs to, beginning one if necessary.
-func (r *Renderer) openReasoning(part abi.ReasoningPart, key int32) int {
+func (r *renderer) openReasoning(part abi.ReasoningPart, key int32) int {
 	ofCall := part == abi.ReasoningToolEncrypted
 	if r.current >= 0 {
 		it := &r.items[r.current]
@@ -239,21 +239,30 @@ func (r *Renderer) openReasoning(part abi.ReasoningPart, key int32) int {
 			return r.current
 		}
 	}
-	r.endCurrent(outputDone)
-	r.current = r.addItem(outputReasoning)
-	r.items[r.current].key, r.items[r.current].ofCall = key, ofCall
-	if r.stream {
-		r.writeAdded(r.current)
+	n := r.beginItem(outputReasoning)
+	it := &r.items[n]
+	it.key, it.ofCall = key, ofCall
+	for _, c := range r.calls {
+		if call := &r.items[c]; ofCall && call.key == key {
+			it.callID = append(it.callID, call.callID...)
+		}
 	}
-	return r.current
+	if r.stream {
+		r.writeAdded(n)
+	}
+	return n
 }
 
 // ToolCall implements response.Renderer.
-func (r *Renderer) ToolCall(choice int32, call response.ToolCall) {
-	if r.ignores(choice) {
+func (r *renderer) ToolCall(choice int32, call response.ToolCall) {
+	if r.pass.on {
 		return
 	}
-	r.endCurrent(outputDone)
+	if r.current >= 0 {
+		if it := &r.items[r.current]; it.ofCall && it.key == call.Key {
+			it.callID = appendCallID(it.callID[:0], call.ID)
+		}
+	}
 	kind, namespace, name := outputCall, []byte(nil), call.Name
 	if t := r.request.tool(call.Name); t != nil {
 		namespace, name = t.namespace, t.name
@@ -261,7 +270,7 @@ func (r *Renderer) ToolCall(choice int32, call response.ToolCall) {
 			kind = outputCustomCall
 		}
 	}
-	n := r.addItem(kind)
+	n := r.beginItem(kind)
 	it := &r.items[n]
 	it.key = call.Key
 	it.callID = appendCallID(it.callID, call.ID)
@@ -291,8 +300,8 @@ func appendCallID(dst, id []byte) []byte {
 }
 
 // ToolArguments implements response.Renderer.
-func (r *Renderer) ToolArguments(choice, tool int32, s []byte) {
-	if r.ignores(choice) {
+func (r *renderer) ToolArguments(choice, tool int32, s []byte) {
+	if r.pass.on {
 		return
 	}
 	n := r.calls[tool]
@@ -308,7 +317,7 @@ func (r *Renderer) ToolArguments(choice, tool int32, s []byte) {
 }
 
 // addInput adds s to the input of a custom tool call. s is in the scratch buffer.
-func (r *Renderer) addInput(n int, s []byte) {
+func (r *renderer) addInput(n int, s []byte) {
 	r.scratch = s[:0]
 	if len(s) == 0 {
 		return
@@ -321,23 +330,19 @@ func (r *Renderer) addInput(n int, s []byte) {
 }
 
 // ToolEnd implements response.Renderer.
-func (r *Renderer) ToolEnd(choice, tool int32) {
-	if r.ignores(choice) {
+func (r *renderer) ToolEnd(choice, tool int32) {
+	if r.pass.on {
 		return
 	}
-	r.items[r.calls[tool]].state = outputComplete
-	for r.firstOpen < len(r.calls) && r.items[r.calls[r.firstOpen]].state == outputComplete {
-		r.endItem(r.calls[r.firstOpen], outputDone)
-		r.firstOpen++
-	}
+	r.endItem(outputDone)
 }
 
 // Flush implements response.Renderer. It has nothing to do, because Member holds nothing back.
-func (r *Renderer) Flush(choice int32, finished bool) {}
+func (r *renderer) Flush(choice int32, finished bool) {}
 
 // Finish implements response.Renderer.
-func (r *Renderer) Finish(choice int32, reason abi.FinishReason, native []byte) {
-	if r.ignores(choice) {
+func (r *renderer) Finish(choice int32, reason abi.FinishReason, native []byte) {
+	if r.pass.on {
 		return
 	}
 	r.reason = reason
@@ -345,19 +350,11 @@ func (r *Renderer) Finish(choice int32, reason abi.FinishReason, native []byte) 
 	if r.status() == statusIncomplete {
 		state = outputIncomplete
 	}
-	for n := range r.items {
-		switch r.items[n].state {
-		case outputOpen:
-			r.endItem(n, state)
-		case outputComplete:
-			r.endItem(n, outputDone)
-		}
-	}
-	r.current, r.firstOpen = -1, len(r.calls)
+	r.endItem(state)
 }
 
 // Complete implements response.Renderer.
-func (r *Renderer) Complete(usage response.Usage) {
+func (r *renderer) Complete(usage response.Usage) {
 	if r.pass.on {
 		r.pass.complete(&r.out)
 		return
@@ -372,7 +369,7 @@ func (r *Renderer) Complete(usage response.Usage) {
 }
 
 // AppendError implements response.Renderer. It appends response.failed, the last event.
-func (r *Renderer) AppendError(dst []byte, e *apierror.Error) []byte {
+func (r *renderer) AppendError(dst []byte, e *apierror.Error) []byte {
 	buf := r.out.Buf
 	r.out.Buf = dst
 	if r.pass.on {
@@ -387,7 +384,7 @@ func (r *Renderer) AppendError(dst []byte, e *apierror.Error) []byte {
 }
 
 // AppendResponse implements response.Renderer.
-func (r *Renderer) AppendResponse(dst []byte, usage response.Usage) []byte {
+func (r *renderer) AppendResponse(dst []byte, usage response.Usage) []byte {
 	if r.pass.on {
 		return append(dst, r.pass.last...)
 	}
@@ -395,16 +392,16 @@ func (r *Renderer) AppendResponse(dst []byte, usage response.Usage) []byte {
 }
 
 // Frame implements response.Renderer.
-func (r *Renderer) Frame(name, data []byte) { r.pass.frame(&r.out, r.stream, name, data) }
+func (r *renderer) Frame(name, data []byte) { r.pass.frame(&r.out, r.stream, name, data) }
 
 // Pass implements clientapi.Renderer.
-func (r *Renderer) Pass() { r.pass.on = true }
+func (r *renderer) Pass() { r.pass.on = true }
 
 // Member implements response.Renderer. Of the extra members, this API has the annotations of a text and its log
 // probabilities.
-func (r *Renderer) Member(scope abi.Scope, choice, tool int32, name, value []byte) bool {
+func (r *renderer) Member(scope abi.Scope, choice, tool int32, name, value []byte) bool {
 	switch {
-	case r.ignores(choice):
+	case r.pass.on:
 	case scope == abi.ScopeMessage && bytes.Equal(name, []byte("annotations")):
 		return r.addAnnotations(value)
 	case scope == abi.ScopeChoice && r.request.logprobs && bytes.Equal(name, []byte("logprobs")):

@@ -45,7 +45,7 @@ func (a *requestInfo) reset() {
 }
 
 // Respond implements clientapi.Renderer.
-func (r *Renderer) Respond(to clientapi.Request) {
+func (r *renderer) Respond(to clientapi.Request) {
 	q, ok := to.(*Request)
 	if !ok {
 		return

@@ -10,7 +10,7 @@ import (
 // escaped, so it contains no line feeds.
 
 // beginEvent begins an event, which endEvent or endResponse ends.
-func (r *Renderer) beginEvent(name string) {
+func (r *renderer) beginEvent(name string) {
 	r.out.Buf = appendEventHead(r.out.Buf, name)
 	r.appendSequence()
 }
@@ -22,21 +22,21 @@ func appendEventHead(dst []byte, name string) []byte {
 }
 
 // appendSequence appends the sequence number of the current event.
-func (r *Renderer) appendSequence() {
+func (r *renderer) appendSequence() {
 	r.out.Buf = strconv.AppendInt(append(r.out.Buf, `,"sequence_number":`...), r.seq, 10)
 	r.seq++
 }
 
-func (r *Renderer) endEvent() { r.out.Buf = append(r.out.Buf, "}\n\n"...) }
+func (r *renderer) endEvent() { r.out.Buf = append(r.out.Buf, "}\n\n"...) }
 
 // beginItemEvent begins an event about the only part of an item.
-func (r *Renderer) beginItemEvent(name string, n int) {
+func (r *renderer) beginItemEvent(name string, n int) {
 	r.beginEvent(name)
 	r.out.Buf = r.appendPlace(r.out.Buf, n)
 }
 
 // appendPlace appends the members that identify an item and its part.
-func (r *Renderer) appendPlace(dst []byte, n int) []byte {
+func (r *renderer) appendPlace(dst []byte, n int) []byte {
 	it := &r.items[n]
 	dst = r.appendItemID(append(dst, `,"item_id":"`...), n)
 	dst = strconv.AppendInt(append(dst, `","output_index":`...), int64(n), 10)
@@ -52,7 +52,7 @@ func (r *Renderer) appendPlace(dst []byte, n int) []byte {
 }
 
 // writeDelta writes a piece of an item's text.
-func (r *Renderer) writeDelta(n int, s []byte) {
+func (r *renderer) writeDelta(n int, s []byte) {
 	it := &r.items[n]
 	if r.deltaItem != n {
 		r.deltaItem = n
@@ -115,7 +115,7 @@ var (
 )
 
 // writeAdded writes the events that begin an item: for a message, including its part.
-func (r *Renderer) writeAdded(n int) {
+func (r *renderer) writeAdded(n int) {
 	r.writeStart()
 	r.beginEvent("response.output_item.added")
 	r.out.Buf = strconv.AppendInt(append(r.out.Buf, `,"output_index":`...), int64(n), 10)
@@ -127,7 +127,7 @@ func (r *Renderer) writeAdded(n int) {
 }
 
 // writePartAdded writes the event that begins the part of an item.
-func (r *Renderer) writePartAdded(n int) {
+func (r *renderer) writePartAdded(n int) {
 	it := &r.items[n]
 	r.beginItemEvent(partAddedNames[it.form(&r.request)], n)
 	r.out.Buf = it.appendPart(append(r.out.Buf, `,"part":`...), &r.request, itemAdded)
@@ -135,7 +135,7 @@ func (r *Renderer) writePartAdded(n int) {
 }
 
 // writeDone writes the events that end an item.
-func (r *Renderer) writeDone(n int) {
+func (r *renderer) writeDone(n int) {
 	it := &r.items[n]
 	form := it.form(&r.request)
 	parts := !it.kind.isCall() && (it.kind != outputReasoning || r.request.shows(it))
@@ -171,7 +171,7 @@ const (
 )
 
 // appendItem appends an item.
-func (r *Renderer) appendItem(dst []byte, n int, at itemStage) []byte {
+func (r *renderer) appendItem(dst []byte, n int, at itemStage) []byte {
 	it := &r.items[n]
 	dst = r.appendItemID(append(dst, `{"id":"`...), n)
 	dst = append(append(dst, `","type":"`...), itemTypes[it.kind]...)
@@ -179,7 +179,7 @@ func (r *Renderer) appendItem(dst []byte, n int, at itemStage) []byte {
 	switch {
 	case at == itemAdded:
 		dst = append(dst, statusInProgress...)
-	case it.state == outputDone, it.state == outputComplete:
+	case it.state == outputDone:
 		dst = append(dst, statusCompleted...)
 	default:
 		dst = append(dst, statusIncomplete...)
@@ -210,7 +210,7 @@ func (r *Renderer) appendItem(dst []byte, n int, at itemStage) []byte {
 }
 
 // appendReasoning appends the members of a reasoning item.
-func (r *Renderer) appendReasoning(dst []byte, it *outputItem, at itemStage) []byte {
+func (r *renderer) appendReasoning(dst []byte, it *outputItem, at itemStage) []byte {
 	shown := at == itemDone && r.request.shows(it)
 	dst = append(dst, `,"summary":[`...)
 	if shown && r.request.reasoning == reasoningSummary {
@@ -222,20 +222,10 @@ func (r *Renderer) appendReasoning(dst []byte, it *outputItem, at itemStage) []b
 	}
 	if at == itemDone && r.request.seals {
 		dst = append(dst, `,"encrypted_content":"`...)
-		dst = it.appendEncrypted(dst, r.sealer, r.head.ReasoningFormat, r.callOf(it), shown)
+		dst = it.appendEncrypted(dst, r.sealer, r.head.ReasoningFormat, it.callID, shown)
 		dst = append(dst, '"')
 	}
 	return dst
-}
-
-// callOf returns the ID of the call that a reasoning item belongs to, nil if there is none.
-func (r *Renderer) callOf(it *outputItem) []byte {
-	for _, n := range r.calls {
-		if c := &r.items[n]; it.ofCall && c.key == it.key {
-			return c.callID
-		}
-	}
-	return nil
 }
 
 // appendPart appends the only part of an item.
@@ -264,7 +254,7 @@ var (
 
 // addAnnotations adds annotations in the chat completions format, which nests the members of a url_citation in an
 // object, to the open message or else to the next one. It reports false if value is not an array or null.
-func (r *Renderer) addAnnotations(value []byte) bool {
+func (r *renderer) addAnnotations(value []byte) bool {
 	var d jsondoc.Doc
 	if d.Parse(value, jsondoc.Limits{}) != nil || d.Root().Kind() != jsondoc.Array {
 		return string(value) == "null"
@@ -291,7 +281,7 @@ func (r *Renderer) addAnnotations(value []byte) bool {
 }
 
 // annotateAll adds the annotations that have been held to a message.
-func (r *Renderer) annotateAll(n int) {
+func (r *renderer) annotateAll(n int) {
 	var d jsondoc.Doc
 	list := append(append([]byte{'['}, r.annotations...), ']')
 	r.out.Held -= len(r.annotations)
@@ -305,7 +295,7 @@ func (r *Renderer) annotateAll(n int) {
 }
 
 // annotate adds an annotation to a message.
-func (r *Renderer) annotate(n int, annotation []byte) {
+func (r *renderer) annotate(n int, annotation []byte) {
 	it := &r.items[n]
 	if len(it.annotations) > 0 {
 		it.annotations = append(it.annotations, ',')
@@ -322,7 +312,7 @@ func (r *Renderer) annotate(n int, annotation []byte) {
 
 // addLogprobs holds log probabilities, an object with the array content, for the next piece of text. It reports false
 // if value is not such an object.
-func (r *Renderer) addLogprobs(value []byte) bool {
+func (r *renderer) addLogprobs(value []byte) bool {
 	var d jsondoc.Doc
 	if d.Parse(value, jsondoc.Limits{}) != nil {
 		return false

@@ -1,12 +1,14 @@
 package responses_test
 
 import (
+	"errors"
 	"fmt"
 	"reflect"
 	"testing"
 
 	"pgregory.net/rapid"
 
+	"github.com/sluice-gateway/sluice/proxy/internal/apierror"
 	"github.com/sluice-gateway/sluice/proxy/internal/response"
 	"github.com/sluice-gateway/sluice/sdk/abi"
 )
@@ -68,7 +70,11 @@ func TestAnyResponseIsAcceptedByTheSDK(t *testing.T) {
 			h.begin(stream, false)
 			for i := range batches {
 				if err := h.w.Apply(&batches[i]); err != nil {
-					rt.Fatal(err)
+					e, ok := errors.AsType[*apierror.Error](err) // arguments continue after their end
+					if !ok {
+						rt.Fatal(err)
+					}
+					h.w.Fail(e)
 				}
 			}
 			return h.finish(stream)

@@ -21,7 +21,7 @@ const (
 )
 
 // status returns the status of a response that has finished.
-func (r *Renderer) status() string {
+func (r *renderer) status() string {
 	if r.reason == abi.FinishLength || r.reason == abi.FinishContentFilter {
 		return statusIncomplete
 	}
@@ -29,7 +29,7 @@ func (r *Renderer) status() string {
 }
 
 // writeStart writes the events that begin a stream, unless they have been written.
-func (r *Renderer) writeStart() {
+func (r *renderer) writeStart() {
 	if r.started {
 		return
 	}
@@ -44,7 +44,7 @@ func (r *Renderer) writeStart() {
 }
 
 // endResponse ends an event with the final response object.
-func (r *Renderer) endResponse(usage *response.Usage, e *apierror.Error) {
+func (r *renderer) endResponse(usage *response.Usage, e *apierror.Error) {
 	status := r.status()
 	if e != nil {
 		status = statusFailed
@@ -55,7 +55,7 @@ func (r *Renderer) endResponse(usage *response.Usage, e *apierror.Error) {
 
 // appendResponse appends the response object. withRequest adds the instructions and tools of the request, which a
 // stream does not keep for its last event.
-func (r *Renderer) appendResponse(dst []byte, status string, usage *response.Usage, e *apierror.Error, withRequest bool) []byte {
+func (r *renderer) appendResponse(dst []byte, status string, usage *response.Usage, e *apierror.Error, withRequest bool) []byte {
 	r.head.Fix()
 	dst = r.appendID(append(dst, `{"id":"`...))
 	dst = strconv.AppendInt(append(dst, `","object":"response","created_at":`...), r.head.Created, 10)
@@ -102,7 +102,7 @@ func appendOrDefault(dst, value []byte, otherwise string) []byte {
 }
 
 // appendOutput appends the items of the output, separated by commas. An item that is still open is incomplete.
-func (r *Renderer) appendOutput(dst []byte) []byte {
+func (r *renderer) appendOutput(dst []byte) []byte {
 	for n := range r.items {
 		if n > 0 {
 			dst = append(dst, ',')
@@ -162,7 +162,7 @@ const (
 )
 
 // appendID appends the response's ID: the gateway's, or the provider's if the response is passed on.
-func (r *Renderer) appendID(dst []byte) []byte {
+func (r *renderer) appendID(dst []byte) []byte {
 	if r.pass.on {
 		return append(dst, r.head.ID...)
 	}
@@ -171,20 +171,20 @@ func (r *Renderer) appendID(dst []byte) []byte {
 }
 
 // appendItemID appends the ID of an item.
-func (r *Renderer) appendItemID(dst []byte, n int) []byte {
+func (r *renderer) appendItemID(dst []byte, n int) []byte {
 	r.makeID()
 	return r.appendNumbered(append(dst, idPrefixes[r.items[n].kind]...), n+1)
 }
 
 // makeID computes the common part of the IDs, once.
-func (r *Renderer) makeID() {
+func (r *renderer) makeID() {
 	if r.id[0] == 0 {
 		sum := sha256.Sum256([]byte(r.head.OwnID))
 		hex.Encode(r.id[:], sum[:idLength/2])
 	}
 }
 
-func (r *Renderer) appendNumbered(dst []byte, n int) []byte {
+func (r *renderer) appendNumbered(dst []byte, n int) []byte {
 	dst = append(dst, r.id[:]...)
 	for digit := idDigits - 1; digit > 0 && n < 1<<(4*digit); digit-- {
 		dst = append(dst, '0')

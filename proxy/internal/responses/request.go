@@ -93,7 +93,7 @@ func (r *Request) ParseCount(body []byte, l clientapi.Limits) *apierror.Error {
 
 func (r *Request) parse(body []byte, l clientapi.Limits) *apierror.Error {
 	r.body, r.limits = body, l.WithDefaults()
-	root, e := clientapi.ReadDocument(&r.doc, body, &r.limits, &r.facts)
+	root, e := clientapi.ReadDocument(&r.doc, body, &r.limits, &r.facts, clientapi.SnakeCase)
 	if e != nil {
 		return e
 	}

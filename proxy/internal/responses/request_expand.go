@@ -23,11 +23,7 @@ type Store interface {
 // only AppendChat returns an error.
 func (r *Request) Expand(client string) *apierror.Error {
 	r.client = client
-	refers := r.m.previous.Exists()
-	for i := range r.items {
-		refers = refers || r.items[i].kind == itemReference
-	}
-	if !refers || r.store == nil {
+	if r.store == nil || !r.m.previous.Exists() && !r.ItemReference().Exists() {
 		return nil
 	}
 	body, before, ok := r.appendExpanded(nil, client)
@@ -121,14 +117,22 @@ func (r *Request) notFound() *apierror.Error {
 		e.TryNext = true
 		return e
 	}
-	for i := range r.items {
-		if it := &r.items[i]; it.kind == itemReference {
-			e := apierror.Invalid("", "input", "Item with id '%s' not found.", clientapi.Quotable(it.v.Get("id").Text()))
-			e.TryNext = true
-			return e
-		}
+	if v := r.ItemReference(); v.Exists() {
+		e := apierror.Invalid("", "input", "Item with id '%s' not found.", clientapi.Quotable(v.Get("id").Text()))
+		e.TryNext = true
+		return e
 	}
 	return nil
+}
+
+// ItemReference implements clientapi.StatefulRequest.
+func (r *Request) ItemReference() jsondoc.Value {
+	for i := range r.items {
+		if it := &r.items[i]; it.kind == itemReference {
+			return it.v
+		}
+	}
+	return jsondoc.Value{}
 }
 
 // AppendInput appends the items of the request, with references resolved, in the format of a Store: JSON objects
@@ -149,14 +153,6 @@ func (r *Request) AppendInput(dst []byte) []byte {
 
 // Client returns the client that Expand was called for.
 func (r *Request) Client() string { return r.client }
-
-// Previous implements clientapi.StatefulRequest.
-func (r *Request) Previous() string {
-	if !r.m.previous.Exists() {
-		return ""
-	}
-	return r.m.previous.Text()
-}
 
 // Stores reports whether the response should be stored.
 func (r *Request) Stores() bool { return r.m.store.Kind() != jsondoc.False }

@@ -33,6 +33,7 @@ type lowering struct {
 	client  *Request // the request as the client sent it
 	dst     []byte
 	dropped dropped
+	media   []jsondoc.Value // images and files in the outputs of the current turn
 }
 
 // dropped is the set of kinds of items whose omission has been warned about.
@@ -264,7 +265,7 @@ func (w *lowering) beginMessage(role string, v jsondoc.Value) {
 func (w *lowering) writeMessage(role string, it *item) *apierror.Error {
 	w.beginMessage(role, it.v)
 	w.write(`,"content":`)
-	e := w.writeContent(it.v.Get("content"))
+	e := w.writeContent(it.v.Get("content"), false)
 	w.write("}")
 	return e
 }

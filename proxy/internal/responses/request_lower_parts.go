@@ -7,39 +7,86 @@ import (
 )
 
 // writeContent writes a string or an array of parts. A single text part is written as a string, which every provider
-// accepts.
-func (w *lowering) writeContent(v jsondoc.Value) *apierror.Error {
+// accepts. The output of a call can only have text in chat completions: see writePlaceholder.
+func (w *lowering) writeContent(v jsondoc.Value, output bool) *apierror.Error {
 	first := v.First()
-	switch {
+	switch single := !first.Next().Exists(); {
 	case v.Kind() == jsondoc.String:
 		w.writeRaw(v)
 		return nil
 	case !first.Exists():
 		w.write(`""`)
 		return nil
-	case !first.Next().Exists() && isText(first.Get("type")) && !clientapi.Given(first.Get("prompt_cache_breakpoint")):
+	case single && output && !isText(first):
+		w.writePlaceholder(first)
+		return nil
+	case single && isText(first) && !clientapi.Given(first.Get("prompt_cache_breakpoint")):
 		w.writeRaw(first.Get("text"))
 		return nil
 	}
 	w.write("[")
 	n := 0
 	for p := first; p.Exists(); p = p.Next() {
-		w.beginPart(n, p)
-		n++
-		if e := w.writeContentPart(p); e != nil {
+		if e := w.writePart(n, p, output); e != nil {
 			return e
 		}
-		if clientapi.Given(p.Get("prompt_cache_breakpoint")) {
-			w.write(`,"cache_control":{"type":"ephemeral"}`)
-		}
-		w.write("}")
+		n++
 	}
 	w.write("]")
 	return nil
 }
 
-// isText reports whether a part of this type is a text of the user or the assistant.
-func isText(typ jsondoc.Value) bool { return typ.Is("input_text") || typ.Is("output_text") }
+// writePart writes part n of the current message.
+func (w *lowering) writePart(n int, p jsondoc.Value, output bool) *apierror.Error {
+	w.beginPart(n, p)
+	if output && !isText(p) {
+		w.write(`{"type":"text","text":`)
+		w.writePlaceholder(p)
+		w.write("}")
+		return nil
+	}
+	if e := w.writeContentPart(p); e != nil {
+		return e
+	}
+	if clientapi.Given(p.Get("prompt_cache_breakpoint")) {
+		w.write(`,"cache_control":{"type":"ephemeral"}`)
+	}
+	w.write("}")
+	return nil
+}
+
+// writePlaceholder writes a text in place of an image or file in an output, and records the part for writeMedia.
+func (w *lowering) writePlaceholder(p jsondoc.Value) {
+	w.media = append(w.media, p)
+	if p.Get("type").Is("input_image") {
+		w.write(`"[image]"`)
+	} else {
+		w.write(`"[file]"`)
+	}
+}
+
+// writeMedia writes a user message with the images and files of a turn's outputs, in their order.
+func (w *lowering) writeMedia() *apierror.Error {
+	if len(w.media) == 0 {
+		return nil
+	}
+	w.beginMessage("user", w.media[0])
+	w.write(`,"content":[`)
+	for n, p := range w.media {
+		if e := w.writePart(n, p, false); e != nil {
+			return e
+		}
+	}
+	w.write("]}")
+	w.media = w.media[:0]
+	return nil
+}
+
+// isText reports whether a part is a text of the user or the assistant.
+func isText(p jsondoc.Value) bool {
+	typ := p.Get("type")
+	return typ.Is("input_text") || typ.Is("output_text")
+}
 
 // writeContentPart writes a part without its closing brace.
 func (w *lowering) writeContentPart(p jsondoc.Value) *apierror.Error {

@@ -7,7 +7,7 @@ import (
 )
 
 // writeTurn writes the consecutive assistant items from i up to end (exclusive) as one message, followed by the results
-// of its calls. A turn that consists only of reasoning is left out, because providers reject it.
+// of its calls and the media in these. A turn that consists only of reasoning is left out, because providers reject it.
 func (w *lowering) writeTurn(i, end int) *apierror.Error {
 	items := w.r.items[i:end]
 	texts, others, calls, first := 0, 0, 0, -1
@@ -68,7 +68,7 @@ func (w *lowering) writeTurn(i, end int) *apierror.Error {
 			}
 		}
 	}
-	return nil
+	return w.writeMedia()
 }
 
 // countParts counts the texts and the other parts (refusals) of an assistant message. Empty texts do not count, because
@@ -204,7 +204,7 @@ func (w *lowering) writeResult(it *item) *apierror.Error {
 	case it.v.Get("type").Is("shell_call_output"):
 		w.writeJSONString(output)
 	default:
-		e = w.writeContent(output)
+		e = w.writeContent(output, true)
 	}
 	w.write("}")
 	return e

@@ -324,7 +324,7 @@ func readStream(t testing.TB, out []byte) *sdk.Response {
 		it := items[*generic.OutputIndex]
 		switch {
 		case ev.name == "response.output_item.added":
-			if it != nil || generic.Item.Status != "in_progress" || *generic.OutputIndex != int64(len(items)) {
+			if it != nil || generic.Item.Status != "in_progress" || *generic.OutputIndex != int64(len(items)) || len(items) > 0 && !items[*generic.OutputIndex-1].done {
 				t.Fatalf("event %d: %s", i, ev.data)
 			}
 			items[*generic.OutputIndex] = &openItem{id: generic.Item.ID, typ: generic.Item.Type}

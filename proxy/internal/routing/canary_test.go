@@ -13,12 +13,12 @@ import (
 )
 
 // newCanary makes the target with this index the policy's canary, with a share of the requests.
-func newCanary(t testing.TB, p *routing.Policy, target int, only bool, share float64) *canary.Canary {
+func newCanary(t testing.TB, p *routing.Policy, target int, share float64) *canary.Canary {
 	s := canary.New(canary.Options{Now: func() time.Time { return now }})
 	t.Cleanup(s.Close)
 	c := s.Get("m", canary.Settings{Target: p.Targets[target].Provider, Steps: []float64{share}, Every: time.Hour, MaxErrors: 0.5, MaxTraps: 1})
 	s.Use([]*canary.Canary{c})
-	p.Canary = &routing.Canary{Target: target, Only: only, State: c}
+	p.Canary = &routing.Canary{Target: target, State: c}
 	return c
 }
 
@@ -27,7 +27,7 @@ const never = 1e-18
 
 func TestCanaryComesFirst(t *testing.T) {
 	p := &routing.Policy{Targets: targets()}
-	state := newCanary(t, p, 3, true, 1)
+	state := newCanary(t, p, 3, 1)
 	d, err := decide(t, p, request("c1"))
 	if err != nil || !slices.Equal(d.Order(), []int{3, 1, 0, 2}) {
 		t.Fatalf("order %v, %v", d.Order(), err)
@@ -50,12 +50,8 @@ func TestCanaryComesFirst(t *testing.T) {
 
 func TestRequestsOutsideCanary(t *testing.T) {
 	p := &routing.Policy{Targets: targets()}
-	newCanary(t, p, 3, true, never)
+	newCanary(t, p, 3, never)
 	if d, err := decide(t, p, request("c1")); err != nil || !slices.Equal(d.Order(), []int{1, 0, 2}) || d.Left(3) != routing.LeftByCanary {
-		t.Errorf("order %v, %v", d.Order(), err)
-	}
-	p.Canary.Only = false // the canary's target is also one of the model's
-	if d, err := decide(t, p, request("c1")); err != nil || !slices.Equal(d.Order(), []int{1, 0, 3, 2}) || d.Canary(3) != nil {
 		t.Errorf("order %v, %v", d.Order(), err)
 	}
 }
@@ -68,12 +64,12 @@ func TestCanaryBeforeRouter(t *testing.T) {
 		}
 		return []int{2, 0}, "", nil
 	})}}
-	newCanary(t, p, 3, true, 1)
+	newCanary(t, p, 3, 1)
 	if got, want := orderOf(t, p, request("c1")), []int{3, 2, 0}; !slices.Equal(got, want) {
 		t.Errorf("order %v, want %v", got, want)
 	}
 	p.Targets = p.Targets[2:]
-	newCanary(t, p, 1, true, 1)
+	newCanary(t, p, 1, 1)
 	p.Router.Chooser = chooser(func([]byte, int) ([]int, string, error) { panic("called with only one target left") })
 	if got, want := orderOf(t, p, request("c1")), []int{1, 0}; !slices.Equal(got, want) {
 		t.Errorf("order %v, want %v", got, want)
@@ -83,7 +79,7 @@ func TestCanaryBeforeRouter(t *testing.T) {
 func TestCanaryIsNotFirst(t *testing.T) {
 	t.Run("circuit open", func(t *testing.T) {
 		p := &routing.Policy{Targets: targets()}
-		newCanary(t, p, 3, true, 1)
+		newCanary(t, p, 3, 1)
 		fail(t, &p.Targets[3], 5)
 		if got, want := orderOf(t, p, request("c1")), []int{1, 0, 2, 3}; !slices.Equal(got, want) {
 			t.Errorf("order %v, want %v", got, want)
@@ -91,16 +87,16 @@ func TestCanaryIsNotFirst(t *testing.T) {
 	})
 	t.Run("rule", func(t *testing.T) {
 		p := &routing.Policy{Targets: targets(), Rules: []routing.Rule{{Name: "r", Allows: []bool{true, true, false, false}}}}
-		newCanary(t, p, 3, true, 1)
+		newCanary(t, p, 3, 1)
 		if d, err := decide(t, p, request("c1")); err != nil || !slices.Equal(d.Order(), []int{1, 0}) || d.Left(3) != routing.LeftByRule {
 			t.Errorf("order %v, %v", d.Order(), err)
 		}
 	})
 	t.Run("previous response", func(t *testing.T) {
 		p := &routing.Policy{Targets: targets()}
-		newCanary(t, p, 3, true, 1)
+		newCanary(t, p, 3, 1)
 		r := request("c1")
-		r.Previous = "c/m3"
+		r.Previous = "c"
 		if got, want := orderOf(t, p, r), []int{2, 3, 1, 0}; !slices.Equal(got, want) {
 			t.Errorf("order %v, want %v", got, want)
 		}
@@ -110,7 +106,7 @@ func TestCanaryIsNotFirst(t *testing.T) {
 // The random number of a request decides whether it belongs to the canary only if it has no conversation.
 func TestCanaryByConversation(t *testing.T) {
 	p := &routing.Policy{Targets: targets(), Affinity: config.Affinity{By: config.AffinityNone}}
-	newCanary(t, p, 3, true, 0.5)
+	newCanary(t, p, 3, 0.5)
 	admitted, random := map[string]int{}, 0 // requests that belong to the canary: by conversation, and without one
 	for i := range 400 {
 		id := "c" + strconv.Itoa(i%20)
@@ -147,7 +143,7 @@ func TestDecisionAsText(t *testing.T) {
 			Plugin: "router", Chooser: chooser(func([]byte, int) ([]int, string, error) { return []int{0}, "weighted: \x1b[31ma m1", nil }),
 		}}},
 	}
-	newCanary(t, p, 3, true, 1)
+	newCanary(t, p, 3, 1)
 	fail(t, &p.Targets[0], 5)
 	d, err := decide(t, p, request("c1"))
 	if err != nil {

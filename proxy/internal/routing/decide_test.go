@@ -14,6 +14,7 @@ import (
 
 	"github.com/sluice-gateway/sluice/proxy/config"
 	"github.com/sluice-gateway/sluice/proxy/internal/apierror"
+	"github.com/sluice-gateway/sluice/proxy/internal/cost"
 	"github.com/sluice-gateway/sluice/proxy/internal/jsondoc"
 	"github.com/sluice-gateway/sluice/proxy/internal/routing"
 )
@@ -31,6 +32,11 @@ func targets() []routing.Target {
 type summary struct{}
 
 func (summary) AppendSummary(dst []byte) []byte { return append(dst, `{"model":"x"}`...) }
+
+// ExpectedCost returns the cost of 1000 prompt tokens.
+func (summary) ExpectedCost(t *routing.Target, cachedShare float64) cost.Nano {
+	return t.Prices.Cost(cost.Tokens{Prompt: 1000, Cached: int64(1000 * cachedShare)})
+}
 
 // headers are the headers of a request, by name in lower case.
 type headers map[string]string
@@ -84,9 +90,9 @@ func TestConfiguredOrder(t *testing.T) {
 		t.Errorf("circuit of b open: %v, want %v", got, want)
 	}
 	r := request("")
-	r.Previous = "c/m3"
+	r.Previous = "c"
 	if d, _ := decide(t, p, r); !slices.Equal(d.Order(), []int{2, 0, 3, 1}) || !d.Previous {
-		t.Errorf("the target with the previous response is not first: %v", d.Order())
+		t.Errorf("the target of the provider with the previous response is not first: %v", d.Order())
 	}
 }
 

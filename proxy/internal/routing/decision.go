@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/sluice-gateway/sluice/proxy/config"
+	"github.com/sluice-gateway/sluice/proxy/internal/cost"
 	"github.com/sluice-gateway/sluice/proxy/internal/routing/canary"
 )
 
@@ -18,7 +19,7 @@ type Decision struct {
 	Router   RouterOutcome // result of asking the router plugin
 	Words    string        // explanation by the router plugin
 	Err      error         // why the router plugin failed
-	Previous bool          // the first target has the previous response that the request continues
+	Previous bool          // the provider of the first target stores what the request continues
 
 	policy      *Policy
 	rule        *Rule       // rule that applied; nil if none did
@@ -32,14 +33,16 @@ type Decision struct {
 	shadows     []int // indexes into policy.Shadows of those that get a copy
 
 	scratch []int  // memory for the router's order
-	input   []byte // input document of the router
+	input   []byte // input of the router
 }
 
 // candidate is the state of a target in a decision.
 type candidate struct {
-	left  Left
-	ready bool // the circuit was closed and the target was not in cooldown
-	lot   lot  // draw of the target for the affinity hash; unset without affinity
+	left   Left
+	ready  bool      // the circuit was closed and the target was not in cooldown
+	cost   cost.Nano // expected cost, if costed
+	costed bool      // the router has received cost
+	lot    lot       // draw of the target for the affinity hash; unset without affinity
 }
 
 // Left is the reason that a target is left out.
@@ -88,6 +91,7 @@ type Attempt struct {
 // The codes of attempts that were not made.
 const (
 	NotPermitted = "not_permitted"  // the target's circuit is open, or the provider's retry budget is exhausted
+	Unpriced     = "unpriced"       // the target has no price, which a budget requires
 	Spent        = "provider_spent" // a limit or a budget of the provider is reached
 	BudgetSpent  = "budget_spent"   // after the cost of earlier attempts, too little is left of a budget of the key, team or model
 )

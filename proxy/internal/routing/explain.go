@@ -170,7 +170,7 @@ func (d *Decision) appendAttempts(dst []byte) []byte {
 		if a.Code != "" {
 			dst = appendWord(append(dst, ' '), a.Code)
 		}
-		if a.Code != NotPermitted && a.Code != Spent && a.Code != BudgetSpent {
+		if a.Code != NotPermitted && a.Code != Unpriced && a.Code != Spent && a.Code != BudgetSpent {
 			dst = append(strconv.AppendInt(append(dst, ' '), a.Took.Milliseconds(), 10), "ms"...)
 		}
 	}
@@ -221,6 +221,9 @@ func (d *Decision) AppendJSON(dst []byte) []byte {
 			dst = appendString(append(dst, `,"left_out":`...), leftNames[c.left])
 		case !c.ready:
 			dst = append(dst, `,"circuit_open":true`...)
+		}
+		if c.costed {
+			dst = c.cost.Append(append(dst, `,"expected_cost":`...))
 		}
 		dst = append(dst, '}')
 	}

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/sluice-gateway/sluice/proxy/internal/jsondoc"
+	"github.com/sluice-gateway/sluice/sdk/abi"
 )
 
 // maxReadValue is the maximum length of a header value or of the metadata in a router's input. Longer ones are left
@@ -16,17 +17,20 @@ const maxReadValue = 8 << 10
 
 // appendInput appends the input document of a router plugin. See sdk/abi/README.md for the schema.
 func (d *Decision) appendInput(dst []byte, r *Request, now time.Time) []byte {
-	dst = append(dst, `{"summary":`...)
-	dst = r.Summary.AppendSummary(dst)
-	dst = d.appendFacts(dst[:len(dst)-1], r)
-	dst = append(dst, `},"targets":[`...)
+	dst = append(d.appendSummary(dst, r), `,"targets":[`...)
 	for n, i := range d.order {
 		if n > 0 {
 			dst = append(dst, ',')
 		}
-		dst = d.policy.Targets[i].appendInput(dst, n, d.candidates[i].ready, now)
+		dst = d.appendTarget(dst, n, i, r, now)
 	}
 	return append(dst, `]}`...)
+}
+
+// appendSummary appends the beginning of the input document, up to the end of the summary.
+func (d *Decision) appendSummary(dst []byte, r *Request) []byte {
+	dst = r.Summary.AppendSummary(append(dst, `{"summary":`...))
+	return append(d.appendFacts(dst[:len(dst)-1], r), '}')
 }
 
 // appendFacts appends the members of the summary that only routers receive.
@@ -54,8 +58,10 @@ func (d *Decision) appendFacts(dst []byte, r *Request) []byte {
 		}
 	}
 	hash("affinity", d.Affinity)
-	hash("conversation", r.Identity.Conversation())
-	hash("user", r.Identity.User())
+	if !d.router.Compact || d.router.Parts&abi.RouterHashes != 0 {
+		hash("conversation", r.Identity.Conversation())
+		hash("user", r.Identity.User())
+	}
 	number := func(name string, n int64) {
 		dst = append(append(append(dst, `,"`...), name...), `":`...)
 		dst = strconv.AppendInt(dst, n, 10)
@@ -94,8 +100,9 @@ func (d *Decision) appendFacts(dst []byte, r *Request) []byte {
 	return dst
 }
 
-// appendInput appends the target as the nth one in a router's input.
-func (t *Target) appendInput(dst []byte, n int, ready bool, now time.Time) []byte {
+// appendTarget appends the target with an index in the policy as the nth one in a router's input.
+func (d *Decision) appendTarget(dst []byte, n, index int, r *Request, now time.Time) []byte {
+	t, c := &d.policy.Targets[index], &d.candidates[index]
 	s := t.Stats.Snapshot(now)
 	dst = append(dst, `{"index":`...)
 	dst = strconv.AppendInt(dst, int64(n), 10)
@@ -104,20 +111,19 @@ func (t *Target) appendInput(dst []byte, n int, ready bool, now time.Time) []byt
 	dst = strconv.AppendInt(append(dst, `,"weight":`...), int64(t.Weight), 10)
 	dst = strconv.AppendInt(append(dst, `,"priority":`...), int64(t.Priority), 10)
 	dst = strconv.AppendBool(append(dst, `,"fallback":`...), t.Fallback)
-	dst = strconv.AppendBool(append(dst, `,"healthy":`...), ready)
+	dst = strconv.AppendBool(append(dst, `,"healthy":`...), c.ready)
 	dst = strconv.AppendInt(append(dst, `,"inflight":`...), s.Inflight, 10)
 	dst = strconv.AppendInt(append(dst, `,"latency_ms":`...), s.Latency.Milliseconds(), 10)
 	dst = strconv.AppendFloat(append(dst, `,"error_rate":`...), s.ErrorRate, 'f', 4, 64)
-	var limited time.Duration
-	if s.RateLimited {
-		limited = max(0, s.Until.Sub(now))
-	}
-	dst = strconv.AppendInt(append(dst, `,"limited_for_ms":`...), limited.Milliseconds(), 10)
+	dst = strconv.AppendInt(append(dst, `,"limited_for_ms":`...), limitedFor(&s, now), 10)
 	dst = strconv.AppendFloat(append(dst, `,"tokens_per_second":`...), s.TokensPerSecond, 'f', 1, 64)
 	dst = strconv.AppendFloat(append(dst, `,"cached_share":`...), s.CachedShare, 'f', 4, 64)
 	dst = strconv.AppendBool(append(dst, `,"caches_prompts":`...), t.CachesPrompts)
 	dst = strconv.AppendFloat(append(dst, `,"input_price":`...), t.InputPrice, 'f', -1, 64)
 	dst = strconv.AppendFloat(append(dst, `,"output_price":`...), t.OutputPrice, 'f', -1, 64)
+	if d.estimateCost(index, r, s.CachedShare) {
+		dst = c.cost.Append(append(dst, `,"expected_cost":`...))
+	}
 	dst = append(dst, `,"options":`...)
 	if len(t.Options) == 0 {
 		dst = append(dst, '{', '}')
@@ -125,6 +131,24 @@ func (t *Target) appendInput(dst []byte, n int, ready bool, now time.Time) []byt
 		dst = append(dst, t.Options...)
 	}
 	return append(dst, '}')
+}
+
+// estimateCost sets the expected cost of a target if the router reads it and the target has a price.
+func (d *Decision) estimateCost(index int, r *Request, cachedShare float64) bool {
+	t, c := &d.policy.Targets[index], &d.candidates[index]
+	if d.router.Parts&abi.RouterCosts == 0 || t.Prices == nil {
+		return false
+	}
+	c.cost, c.costed = r.Summary.ExpectedCost(t, cachedShare), true
+	return true
+}
+
+// limitedFor returns the milliseconds until the target's rate limit ends, or 0.
+func limitedFor(s *Snapshot, now time.Time) int64 {
+	if !s.RateLimited {
+		return 0
+	}
+	return max(0, s.Until.Sub(now)).Milliseconds()
 }
 
 // appendString appends a text as a JSON string.

@@ -8,8 +8,11 @@ import (
 
 	"github.com/sluice-gateway/sluice/proxy/config"
 	"github.com/sluice-gateway/sluice/proxy/internal/apierror"
+	"github.com/sluice-gateway/sluice/proxy/internal/clientapi"
+	"github.com/sluice-gateway/sluice/proxy/internal/cost"
 	"github.com/sluice-gateway/sluice/proxy/internal/routing/canary"
 	"github.com/sluice-gateway/sluice/proxy/internal/routing/shadow"
+	"github.com/sluice-gateway/sluice/sdk/abi"
 )
 
 // Policy determines how the requests of one model are routed. It is immutable; each configuration has its own policies.
@@ -39,10 +42,9 @@ type Rule struct {
 	Router *Router      // nil means the configured order
 }
 
-// Canary is a target that a share of the requests tries first.
+// Canary is a target that a share of the requests tries first, and that is left out for all others.
 type Canary struct {
-	Target int  // index into Policy.Targets
-	Only   bool // the target is left out for all other requests
+	Target int // index into Policy.Targets
 	State  *canary.Canary
 }
 
@@ -61,9 +63,12 @@ type Router struct {
 	Always  bool     // the router is asked even if there is only one target
 	Refuse  bool     // if the router fails, requests are rejected instead of being routed in the configured order
 	Reads   []string // optional parts of requests in its input: "metadata", or "header:" and a name in lower case
+
+	Compact bool            // its input is the compact one, not the document
+	Parts   abi.RouterParts // what its input contains; the document always has hashes
 }
 
-// Chooser is implemented by router plugins. Choose gets the name of the client's key, the input document and the number
+// Chooser is implemented by router plugins. Choose gets the name of the client's key, the router's input and the number
 // n of targets in it. It returns the indexes of the targets to try, best first, and an explanation. If the error is an
 // *apierror.Error, the router rejects the request; any other error means that the router failed.
 type Chooser interface {
@@ -78,9 +83,13 @@ type Request struct {
 
 	Stream, Thinking        bool
 	Tools, Images, Messages int
+	IncludeUsage            bool
+	Flags                   clientapi.Flags
+	Size                    int    // of the request body in bytes
+	Explained               bool   // the explanation of the decision is read
 	PromptTokens            int64  // estimate
 	MaxTokens               int64  // limit requested by the client; 0 if unset
-	Previous                string // "provider/model" of the target that has the previous response and must come first; "" for none
+	Previous                string // provider that stores what the request continues, whose targets must come first; "" for none
 
 	Identity Identity
 	Random   uint64 // source of random choices
@@ -88,9 +97,15 @@ type Request struct {
 	Summary Summary
 }
 
-// Summary appends the summary of a request for routers, a JSON object with at least one member. It is called only if a
-// router is asked.
-type Summary interface{ AppendSummary(dst []byte) []byte }
+// Summary describes a request for routers. Its methods are called only if a router is asked.
+type Summary interface {
+	// AppendSummary appends a JSON object with at least one member.
+	AppendSummary(dst []byte) []byte
+
+	// ExpectedCost returns what the request probably costs at a target with prices, of whose prompt tokens this share is
+	// read from the provider's cache.
+	ExpectedCost(t *Target, cachedShare float64) cost.Nano
+}
 
 // ErrNoTarget is returned if conditions and rules leave no target for a request.
 var ErrNoTarget = errors.New("no target serves the request")
@@ -103,13 +118,12 @@ var errNamedNone = errors.New("the router named no target")
 //
 //  1. Leave out targets whose condition does not hold.
 //  2. Apply the first rule whose condition holds: leave out the targets that it does not allow.
-//  3. If the request belongs to the canary, set the canary's target aside. Otherwise leave it out, unless it is also a
-//     regular target.
+//  3. If the request belongs to the canary, set the canary's target aside. Otherwise leave it out.
 //  4. Let the router plugin order the remaining targets and leave out those that it does not name. Without a router, or
 //     if it fails, use the configured order, in which affinity decides among targets that differ only in weight.
 //  5. Put the canary's target first if it was set aside.
 //  6. Move targets with an open circuit or in cooldown to the end.
-//  7. Put the target first that has the previous response that the request continues.
+//  7. Put the targets first whose provider stores what the request continues.
 //
 // Independently of that, Decide draws at random which shadows get a copy.
 //
@@ -193,7 +207,7 @@ func (d *Decision) drawCanary(r *Request, now time.Time) {
 	}
 	d.inCanary = c.State.Admits(draw, now)
 	d.canaryShare = c.State.Share() // recorded now because the attempts of this request may roll the canary back
-	if !d.inCanary && c.Only {
+	if !d.inCanary {
 		*left = LeftByCanary
 	}
 }
@@ -204,7 +218,11 @@ func (d *Decision) isCanary(target int) bool { return d.inCanary && target == d.
 // askRouter asks the router to order the candidates. d.order is unchanged unless that succeeds.
 func (d *Decision) askRouter(ctx context.Context, router *Router, r *Request, now time.Time) error {
 	d.router = router
-	d.input = d.appendInput(d.input[:0], r, now)
+	if router.Compact {
+		d.input = d.appendCompact(d.input[:0], r, now)
+	} else {
+		d.input = d.appendInput(d.input[:0], r, now)
+	}
 	order, words, err := router.Chooser.Choose(ctx, r.Key, d.input, len(d.order))
 	d.Words = words
 	if _, rejected := errors.AsType[*apierror.Error](err); rejected {
@@ -274,15 +292,16 @@ func (d *Decision) configuredOrder() {
 	})
 }
 
-// prefer moves the target with a name, "provider/model", to the front.
-func (d *Decision) prefer(name string) {
-	for at, i := range d.order {
-		if t := &d.policy.Targets[i]; len(name) == len(t.Provider)+1+len(t.Model) && name[:len(t.Provider)] == t.Provider && name[len(t.Provider)] == '/' && name[len(t.Provider)+1:] == t.Model {
-			copy(d.order[1:at+1], d.order[:at])
-			d.order[0], d.Previous = i, true
-			return
+// prefer moves the targets of a provider to the front.
+func (d *Decision) prefer(provider string) {
+	other := func(i int) bool { return d.policy.Targets[i].Provider != provider }
+	slices.SortStableFunc(d.order, func(a, b int) int {
+		if other(a) == other(b) {
+			return 0
 		}
-	}
+		return after(other(a))
+	})
+	d.Previous = len(d.order) > 0 && !other(d.order[0])
 }
 
 // readyFirst compares candidates so that those with a closed circuit and not in cooldown come first.

@@ -5,6 +5,7 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"strings"
 	"text/tabwriter"
 )
 
@@ -52,7 +53,11 @@ func (d *Decision) AppendText(dst []byte) []byte {
 	t := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(t, "\nORDER\tTARGET\tNOTE")
 	for n, i := range d.order {
-		fmt.Fprintf(t, "%d\t%s\t%s\n", n+1, appendName(nil, &d.policy.Targets[i]), d.note(i))
+		note := []string{d.note(i)}
+		if c := &d.candidates[i]; c.costed {
+			note = append(note, "expected cost "+c.cost.String()+" USD")
+		}
+		fmt.Fprintf(t, "%d\t%s\t%s\n", n+1, appendName(nil, &d.policy.Targets[i]), strings.TrimPrefix(strings.Join(note, ", "), ", "))
 	}
 	for i := range d.candidates {
 		if left := d.candidates[i].left; left != NotLeft {

@@ -37,7 +37,7 @@ type Options struct {
 	// that is down. If it is nil, nothing is shared and the options below have no effect.
 	Store    Store
 	Instance string           // unique identity of this gateway, which survives restarts like the Journal; "" means a random one
-	Share    float64          // fraction of what is left of a limit that is granted at once; 0 means 0.02
+	Share    *float64         // fraction of what is left of a limit that is granted at once; nil means 0.02
 	Lease    time.Duration    // how long the store reserves grants for a gateway that does not report; 0 means 10 s
 	Timeout  time.Duration    // timeout of a round trip; 0 means 50 ms
 	Now      func() time.Time // clock that requests read; nil means time.Now
@@ -50,7 +50,9 @@ type Event struct {
 	Scope  Scope
 	Per    config.Period
 	Amount cost.Nano // EventWarned: the budget's limit; EventExceededHold: by how much the cost exceeded the hold
-	Err    error     // EventStoreDown: why the store cannot be reached
+	Err    error     // EventStoreDown: why the store cannot be reached; EventScopeDamaged: which of its data is damaged
+
+	Took time.Duration // EventStoreSlow: duration of the round trip
 }
 
 // EventKind is the kind of an Event.
@@ -58,12 +60,15 @@ type EventKind uint8
 
 // The kinds of events.
 const (
-	EventWarned       EventKind = iota // spending has reached the budget's warning threshold; sent once in a window
-	EventExceededHold                  // a request cost more than the maximum held for it
-	EventStoreDown                     // the store cannot be reached; shared limits follow their mode for that
-	EventStoreLost                     // the store has lost data; shared limits follow the same mode until all gateways have reported
-	EventStoreUp                       // the store grants again
-	EventIdentity                      // another process uses this gateway's identity; this one continues under a new identity
+	EventWarned        EventKind = iota // spending has reached the budget's warning threshold; sent once in a window
+	EventExceededHold                   // a request cost more than the maximum held for it
+	EventStoreDown                      // the store cannot be reached; shared limits follow their mode for that
+	EventStoreLost                      // the store has lost data; shared limits follow the same mode until all gateways have reported
+	EventStoreUp                        // the store grants again
+	EventStoreSlow                      // a round trip took almost as long as the timeout, or longer; sent at most once a minute
+	EventScopeDamaged                   // the store's data of a scope is damaged; the scope's shared limits follow their mode for a store that is down
+	EventScopeRepaired                  // the store counts the scope again
+	EventIdentity                       // another process uses this gateway's identity; this one continues under a new identity
 )
 
 // NewBook returns an empty book.
@@ -148,6 +153,8 @@ type Account struct {
 	budgets []config.Budget
 	usage   *usage
 	book    *Book
+
+	releases uint8 // bit set of the periods whose budgets release unknown outcomes
 }
 
 // Accounts are the accounts of one configuration.
@@ -190,10 +197,13 @@ func (b *Book) Open(limits []Limit, now time.Time) (*Accounts, error) {
 		if isNew {
 			added[l.Scope] = u
 		}
+		account := &Account{scope: l.Scope, limits: l.Limits, budgets: l.Budgets, usage: u, book: b}
 		for i := range l.Budgets {
 			a.strict[l.Scope.Kind] = a.strict[l.Scope.Kind] || l.Budgets[i].Strict
+			if l.Budgets[i].ReleaseUnknown {
+				account.releases |= 1 << l.Budgets[i].Per
+			}
 		}
-		account := &Account{scope: l.Scope, limits: l.Limits, budgets: l.Budgets, usage: u, book: b}
 		a.byName[l.Scope.Kind][l.Scope.Name] = account
 		if b.sync != nil {
 			account.startSharing(now)
@@ -203,8 +213,8 @@ func (b *Book) Open(limits []Limit, now time.Time) (*Accounts, error) {
 		return a, nil
 	}
 	err := b.journal.Replay(func(s Scope) bool { return added[s] != nil }, func(e Entry) {
-		if u := added[e.Scope]; u != nil {
-			u.restore(&e, b.zone, at, now)
+		if added[e.Scope] != nil {
+			a.Account(e.Scope.Kind, e.Scope.Name).restore(&e, at, now)
 		}
 	}, func(c Adjustment) {
 		if u := added[c.Scope]; u != nil {
@@ -306,6 +316,7 @@ type Status struct {
 	Limit      cost.Nano // including Raised
 	Raised     cost.Nano // by how much adjustments have raised the limit in this window
 	Spent      cost.Nano // by all gateways if the budget is shared
+	Uncertain  cost.Nano // part of Spent that this gateway has booked for unknown outcomes and that was not given back
 	Held       cost.Nano // by requests in flight, and by grants to other gateways
 	Refused    int64     // requests rejected in the window because too little was left
 	Warn       float64   // fraction of the limit at which a warning is logged; 0 means none
@@ -362,7 +373,7 @@ func (a *Account) appendStatus(all []Status, now time.Time) []Status {
 	for i := range a.budgets {
 		b := &a.budgets[i]
 		w := &u.windows[b.Per]
-		s := Status{a.scope, b.Per, w.start, w.end, b.Limit + w.credit, w.credit, w.spent + w.others, w.heldFor(b) + w.elsewhere, w.refused, b.Warn, b.Strict}
+		s := Status{a.scope, b.Per, w.start, w.end, b.Limit + w.credit, w.credit, w.spent + w.others, max(w.uncertain, 0), w.heldFor(b) + w.elsewhere, w.refused, b.Warn, b.Strict}
 		all = append(all, s)
 	}
 	return all

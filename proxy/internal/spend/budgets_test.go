@@ -64,13 +64,13 @@ func TestBudgetHoldsMaximumCost(t *testing.T) {
 		t.Fatalf("got status %+v", s)
 	}
 	e = second.Reserve(scopes(a), &spend.Need{Fixed: 500}, now)
-	if e == nil || e.Status != 429 || e.Code != "insufficient_quota" || e.Kind != apierror.KindInsufficientQuota || !e.NoRetry {
-		t.Fatalf("budget spent: got error %+v", e)
+	if e == nil || e.Status != 429 || e.Code != "request_exceeds_budget" || e.Kind != apierror.KindInsufficientQuota || !e.NoRetry {
+		t.Fatalf("too little left: got error %+v", e)
 	}
 	if s := onlyBudget(t, a, now); s.Refused != 2 || s.Left() != 499 || !s.Strict {
 		t.Errorf("got status %+v", s)
 	}
-	if want := "The budget of the key per day is spent. The next day begins at 2026-11-05T00:00:00Z."; e.Message != want {
+	if want := "The request may cost up to 0.0000005 USD, and 0.000000499 USD is left of the budget of the key k per day. The next day begins at 2026-11-05T00:00:00Z."; e.Message != want {
 		t.Errorf("got message %q, want %q", e.Message, want)
 	}
 	if limit, ok := errors.AsType[*spend.LimitError](e.Cause); !ok || limit.Scope != keyScope || limit.Limit != spend.LimitBudget || limit.Held {
@@ -285,13 +285,13 @@ func (l *memoryJournal) Replay(want func(spend.Scope) bool, used func(spend.Entr
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for id, r := range l.holds {
-		amount := r.Amount
+		amount, uncertain := r.Amount, r.Amount
 		if s, ok := l.settled[id]; ok {
-			amount = s.Amount
+			amount, uncertain = s.Amount, s.Uncertain
 		}
 		for _, s := range r.Scopes {
 			if want(s) {
-				used(spend.Entry{Scope: s, At: r.At, Requests: 1, Cost: amount})
+				used(spend.Entry{Scope: s, At: r.At, Requests: 1, Cost: amount, Uncertain: uncertain})
 			}
 		}
 	}
@@ -481,4 +481,28 @@ func exceeds(all []spend.Status, amount cost.Nano) bool {
 		}
 	}
 	return false
+}
+
+// TestDayWithoutMidnight makes a request a minute from 23:10, on a night on which the clocks skip midnight. The budget
+// per day is not available again before 1:00, when the next day begins.
+func TestDayWithoutMidnight(t *testing.T) {
+	zone, err := time.LoadLocation("America/Santiago")
+	if err != nil {
+		t.Fatal(err)
+	}
+	a := open(t, spend.NewBook(spend.Options{Zone: zone}), spend.Limit{Scope: keyScope, Budgets: []config.Budget{budget(36, config.PerDay)}})
+	first := time.Date(2026, 9, 5, 23, 10, 0, 0, zone)
+	admitted := 0
+	for at, tomorrow := first, first.Add(50*time.Minute); at.Before(first.Add(time.Hour)); at = at.Add(time.Minute) {
+		var h spend.Hold
+		if e := h.Reserve(scopes(a), &spend.Need{Fixed: 1}, at); e == nil {
+			h.Settle(spend.Used{Cost: 1}, at)
+			admitted++
+		} else if limit, ok := errors.AsType[*spend.LimitError](e.Cause); !ok || !limit.Until.Equal(tomorrow) {
+			t.Errorf("%s: %+v, want a budget spent until %s", at, e.Cause, tomorrow)
+		}
+	}
+	if admitted != 36+10 {
+		t.Errorf("%d requests admitted, want 36 before midnight and 10 after", admitted)
+	}
 }

@@ -2,15 +2,20 @@ package spend
 
 import (
 	"cmp"
+	"math"
+	"slices"
 	"strings"
 
+	"github.com/sluice-gateway/sluice/proxy/config"
+	"github.com/sluice-gateway/sluice/proxy/internal/apierror"
 	"github.com/sluice-gateway/sluice/proxy/internal/cost"
 )
 
 // Prompt describes what a request sends, to bound its tokens before a provider counts them.
 type Prompt struct {
-	Text     int64 // bytes of text for the model; a token has at least one byte
-	Parts    int64 // number of messages and tools
+	Text     int64   // bytes of text for the model; a token has at least one byte
+	PerByte  float64 // the most tokens of a byte of text; 0 means 1
+	Parts    int64   // number of messages and tools
 	Tools    bool
 	Images   int64
 	PerImage int64 // maximum tokens of an image, from ImageTokens; 0 if unknown
@@ -56,7 +61,7 @@ var perImage = [...]struct {
 
 // Tokens returns the most tokens that the prompt can have.
 func (p *Prompt) Tokens() int64 {
-	n := p.Text + promptOverhead + partOverhead*p.Parts + cmp.Or(p.PerImage, imageTokens)*p.Images
+	n := int64(math.Ceil(float64(p.Text)*cmp.Or(p.PerByte, 1))) + promptOverhead + partOverhead*p.Parts + cmp.Or(p.PerImage, imageTokens)*p.Images
 	if p.Tools {
 		n += toolsOverhead
 	}
@@ -67,6 +72,16 @@ func (p *Prompt) Tokens() int64 {
 		n += max(fileTokens*p.Files, p.Media)
 	}
 	return n
+}
+
+// TokensPerByte returns how many tokens each byte of the text has, if the prompt has this many tokens and everything else
+// has the most that is held for it. It is 0 if that is unknown, as with images.
+func (p Prompt) TokensPerByte(tokens int64) float64 {
+	text := p.Text
+	if p.Text = 0; text == 0 || p.Images+p.Audio+p.Files > 0 {
+		return 0
+	}
+	return max(float64(tokens-p.Tokens())/float64(text), 0)
 }
 
 // million is the number of tokens that a price is for.
@@ -87,7 +102,12 @@ func (n *Need) AddTarget(prices *cost.Prices, p *Prompt, choices int64) {
 }
 
 // Ceiling returns the most that the request can cost.
-func (n *Need) Ceiling() cost.Nano { return n.Fixed.Plus(tokenCost(n.PerMillion, n.MaxTokens)) }
+func (n *Need) Ceiling() cost.Nano { return n.CeilingOf(n.MaxTokens) }
+
+// CeilingOf returns the most that the request can cost if each choice of its response has this number of tokens.
+func (n *Need) CeilingOf(tokens int64) cost.Nano {
+	return n.Fixed.Plus(tokenCost(n.PerMillion, tokens))
+}
 
 // Budgeted reports whether any of the scopes has a budget. The cost of the request must then be estimated.
 func (s *Scopes) Budgeted() bool {
@@ -97,6 +117,29 @@ func (s *Scopes) Budgeted() bool {
 		}
 	}
 	return false
+}
+
+// PricedOnly reports whether any of the scopes has a budget that admits only models with a price.
+func (s *Scopes) PricedOnly() bool { return s.pricedOnly() != nil }
+
+func (s *Scopes) pricedOnly() *Account {
+	for _, a := range s {
+		if a != nil && slices.ContainsFunc(a.budgets, func(b config.Budget) bool { return !b.UnpricedFree }) {
+			return a
+		}
+	}
+	return nil
+}
+
+// CheckPriced returns the error for a model without a price if PricedOnly is true.
+func (s *Scopes) CheckPriced(model string) *apierror.Error {
+	a := s.pricedOnly()
+	if a == nil {
+		return nil
+	}
+	e := apierror.Invalid("unpriced_model", "model", "The model %q has no price, so that the budget of the %s cannot bound what it costs.", model, a.scope)
+	e.Status, e.NoRetry, e.Cause = 403, true, &LimitError{Scope: a.scope, Limit: LimitBudget, Unpriced: true}
+	return e
 }
 
 // Strict reports whether any of the scopes has a strict budget. The tokens of the response must then have a limit.

@@ -307,13 +307,15 @@ func TestSharedBudgetsHold(t *testing.T) {
 		for _, name := range h.names {
 			h.sync(name)
 			for _, s := range h.gateways[name].accounts.Status(h.clock.now()) {
-				if spent := total(s.Start); s.Spent != spent || s.Held != 0 {
-					t.Fatalf("gateway %s, %s per %s: got %d spent and %d held, want %d spent", name, s.Scope, s.Per, s.Spent, s.Held, spent)
+				kept := cost.Nano(len(h.names)-1) * (highest[fmt.Sprint(s.Scope, s.Per)] / 200) // by the other gateways, while they are idle
+				if spent := total(s.Start); s.Spent != spent || s.Held > kept {
+					t.Fatalf("gateway %s, %s per %s: got %d spent and %d held, want %d spent and at most %d held", name, s.Scope, s.Per, s.Spent, s.Held, spent, kept)
 				}
 				left = min(left, s.Left())
 			}
 		}
 		name := h.running()
+		h.gateways[name].Refresh() // the others have reported since, and keep a small part
 		for _, s := range h.gateways[name].accounts.Status(h.clock.now()) {
 			left = min(left, s.Left())
 		}

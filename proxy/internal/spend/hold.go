@@ -1,6 +1,7 @@
 package spend
 
 import (
+	"fmt"
 	"time"
 
 	"github.com/sluice-gateway/sluice/proxy/config"
@@ -15,6 +16,7 @@ type Hold struct {
 	tokens   [kinds]int64    // reserved tokens, for accounts with a token rate
 	held     cost.Nano       // reserved in strict budgets
 	estimate cost.Nano       // reserved in other budgets
+	unknown  cost.Nano       // part of both that budgets which release unknown outcomes do not reserve
 	at       time.Time
 	id       ID
 	request  uint64
@@ -34,9 +36,16 @@ func (h *Hold) Reserve(scopes Scopes, n *Need, now time.Time) *apierror.Error {
 	}
 	var asked asking
 	book, lacks, e := h.reserve(&scopes, n, now, &asked)
+	var began time.Time
 	for round := 1; lacks != 0; round++ {
-		book.sync.requestGrants(&scopes, lacks)
-		asked.answered |= lacks
+		if round == 1 {
+			began = time.Now()
+		}
+		if book.sync.requestGrants(&scopes, lacks, &asked) {
+			asked.answered |= lacks
+		} else {
+			asked.late = time.Since(began) >= maxLate*book.sync.timeout
+		}
 		asked.last = round == maxRounds
 		book, lacks, e = h.reserve(&scopes, n, now, &asked)
 	}
@@ -51,7 +60,7 @@ func (h *Hold) Reserve(scopes Scopes, n *Need, now time.Time) *apierror.Error {
 	r.Amount = h.held
 	if err := book.journal.Hold(&r); err != nil {
 		h.Settle(Used{}, now)
-		return unavailable(err)
+		return scopes.unrecorded(err)
 	}
 	h.recorded = true
 	return nil
@@ -59,6 +68,9 @@ func (h *Hold) Reserve(scopes Scopes, n *Need, now time.Time) *apierror.Error {
 
 // maxRounds bounds how often a request asks the store while other requests of this gateway use up what it was granted.
 const maxRounds = 8
+
+// maxLate is how many times the timeout a request waits at most for a store that is late.
+const maxLate = 2
 
 // reserve reserves what a request may need. If the gateway has been granted too little in some scopes, it reserves
 // nothing and returns them as a bit set, lacks; the caller then asks the store for more.
@@ -115,11 +127,15 @@ func (h *Hold) reserve(scopes *Scopes, n *Need, now time.Time, asked *asking) (b
 		}
 		if u.shared != nil {
 			u.shared.use(n, now)
+			if asked.rounds[i] == u.shared.round+1 {
+				h.addWant(i, a, n, -1)
+			}
 		}
 		u.reserved += h.tokens[i]
 		for p := range u.windows {
-			u.windows[p].held += h.held
-			u.windows[p].estimated += h.estimate
+			unheld := a.releasable(p, h.unknown)
+			u.windows[p].held += h.held - unheld
+			u.windows[p].estimated += h.estimate - unheld
 		}
 	}
 	h.accounts, h.at, h.counted = *scopes, at, !n.Again
@@ -168,7 +184,7 @@ func (a *Account) checkRates(n *Need) (reserved int64, e *apierror.Error) {
 // fit sets what the request holds of the budgets, or returns an error if it does not fit one. lacks is the bit set of
 // the scopes with a budget of which too little is granted and the store may have more.
 func (h *Hold) fit(scopes *Scopes, n *Need, asked *asking) (lacks uint8, e *apierror.Error) {
-	h.held, h.estimate = n.Ceiling(), n.Estimate
+	h.held, h.estimate, h.unknown = n.Ceiling(), n.Estimate, n.Uncertain
 	shared := false
 	for i, a := range scopes {
 		if a == nil {
@@ -186,30 +202,34 @@ func (h *Hold) fit(scopes *Scopes, n *Need, asked *asking) (lacks uint8, e *apie
 					left = min(left, free)
 				case down:
 					if b.WhenDown == config.DownDeny {
-						return 0, a.storeDown()
+						return 0, a.storeDown(budgetError(b))
 					}
 					left, unreachable = min(left, free), true
 				}
 			}
 			switch {
 			case !b.Strict:
-				if n.Estimate <= max(left, 0) {
+				if h.need(b, n) <= max(left, 0) {
 					continue
 				}
 				if unreachable {
-					return 0, a.storeDown()
+					return 0, a.storeDown(budgetError(b))
 				}
-				return 0, a.spent(b, w, n.Estimate)
-			case h.held > max(left, 0):
+				return 0, a.exceeds(b, w, n.Estimate, "The request is estimated to cost")
+			case h.need(b, n) > max(left, 0):
 				tokens := int64(0)
 				if left > n.Fixed {
 					tokens = tokensFor(n.PerMillion, left-n.Fixed)
 				}
 				if least := min(MinTokens, n.MaxTokens); tokens < least || tokens == 0 {
 					if unreachable {
-						return 0, a.storeDown()
+						return 0, a.storeDown(budgetError(b))
 					}
-					return 0, a.spent(b, w, n.Fixed.Plus(tokenCost(n.PerMillion, least)))
+					lead := "The request may cost up to"
+					if least < n.MaxTokens {
+						lead = fmt.Sprintf("With a response of %d tokens, the request may cost up to", least)
+					}
+					return 0, a.exceeds(b, w, n.Fixed.Plus(tokenCost(n.PerMillion, least)), lead)
 				}
 				h.lowered, h.held = tokens, n.Fixed+tokenCost(n.PerMillion, tokens)
 			}
@@ -235,10 +255,22 @@ func (h *Hold) fit(scopes *Scopes, n *Need, asked *asking) (lacks uint8, e *apie
 
 // need returns how much of a budget a request needs.
 func (h *Hold) need(b *config.Budget, n *Need) cost.Nano {
-	if b.Strict {
-		return h.held
+	unheld := cost.Nano(0)
+	if b.ReleaseUnknown {
+		unheld = n.Uncertain
 	}
-	return n.Estimate
+	if b.Strict {
+		return h.held - unheld
+	}
+	return n.Estimate - unheld
+}
+
+// releasable returns how much of an uncertain amount the account's budget of a period releases.
+func (a *Account) releasable(per int, uncertain cost.Nano) cost.Nano {
+	if a.releases&(1<<per) != 0 {
+		return uncertain
+	}
+	return 0
 }
 
 // Lowered returns the number of tokens to which each choice of the response must be limited to fit the budgets, or 0 if
@@ -264,7 +296,7 @@ func (h *Hold) Settle(used Used, now time.Time) {
 	}
 	if h.recorded {
 		r := h.record()
-		r.Amount, r.Tokens = used.Cost, used.Tokens
+		r.Amount, r.Uncertain, r.Tokens = used.Cost, used.Uncertain, used.Tokens
 		book.journal.Settle(&r)
 	}
 	if book.events != nil {
@@ -292,9 +324,10 @@ func (a *Account) settle(h *Hold, i int, used Used, now time.Time) (warned *conf
 	}
 	for p := range u.windows {
 		if w := &u.windows[p]; !h.at.Before(w.start) {
-			w.held -= h.held
-			w.estimated -= h.estimate
-			w.spent = w.spent.Plus(used.Cost)
+			unheld := a.releasable(p, h.unknown)
+			w.held -= h.held - unheld
+			w.estimated -= h.estimate - unheld
+			a.spend(p, used.Cost, used.Uncertain)
 		}
 	}
 	for j := range a.budgets {

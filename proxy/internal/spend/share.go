@@ -24,10 +24,15 @@ type shared struct {
 	dirty  bool      // something has been used since the last report
 	lost   bool      // the store has lost data and does not grant anything yet
 
+	resting    bool  // idle as of the last report: what the scope keeps is renewed only before its lease ends
+	unanswered bool  // the last report received no reply
+	damaged    error // why the store cannot count the scope; nil if it can
+
 	first, acknowledged int64         // as in Report
 	reported            time.Time     // when the last report was sent that received a reply
 	done                chan struct{} // closed when the report in flight ends; nil if none is
 	round               int           // number of reports so far
+	replies             int           // number of replies so far
 }
 
 // grant is what this gateway has been granted of one counter.
@@ -82,10 +87,11 @@ func (r *recent) sum(now time.Time) (sum int64) {
 // was exceeded while the store could not be reached, each gateway subtracts the excess.
 func (g *grant) free(used, held int64) int64 { return g.granted - used - held + min(g.left, 0) }
 
-// addWant adds what a request needs to what the next report asks for, unless it is free already. least is the smallest
-// part of need that would suffice.
-func (g *grant) addWant(need, least, free int64) {
-	if need <= free {
+// addWant adds what a request needs to what the next report asks for, less what is free. least is the smallest part of
+// need that would suffice. A negative need takes back what was added.
+func (g *grant) addWant(need, least int64) {
+	if need <= 0 {
+		g.want = max(g.want+need, 0)
 		return
 	}
 	if g.want == 0 || least < g.least {
@@ -105,7 +111,9 @@ func saturate(a, b int64) int64 {
 type asking struct {
 	answered uint8      // bit set of the accounts for which the store has been asked: no more is left than it replied
 	rounds   [kinds]int // number, from 1, of the report that asks for what the request needs; 0 if none does
+	replies  [kinds]int // number of replies when the request last looked
 	last     bool       // the request does not ask again
+	late     bool       // the request has waited in vain for long enough
 }
 
 // state tells whether a request may use a shared counter.
@@ -120,7 +128,7 @@ const (
 
 // grantState returns whether a request that needs need of a counter may use it, if free of its grant is unused.
 func (a *Account) grantState(i int, g *grant, need, free int64, when config.WhenDown, asked *asking) state {
-	if a.book.reachable(a.usage.shared) {
+	if !asked.late && a.book.reachable(a.usage.shared) {
 		switch {
 		case need <= free:
 			return enough
@@ -191,7 +199,7 @@ func (a *Account) checkSharedRates(i int, n *Need, reserved int64, now time.Time
 		case nothing:
 			return false, a.rateLimited(c.limit, cmp.Or(c.g.retry, time.Second), max(c.free, 0), c.need)
 		case down:
-			return false, a.storeDown()
+			return false, a.storeDown(LimitError{Limit: c.limit, Value: a.limit(c.limit)})
 		}
 	}
 	return lacks, nil
@@ -205,32 +213,35 @@ func (h *Hold) addWants(scopes *Scopes, n *Need, now time.Time, lacks uint8, ask
 			continue
 		}
 		s := a.usage.shared
-		s.active = now
-		if asked.rounds[i] == s.round+1 {
+		s.active, asked.replies[i] = now, s.replies
+		if asked.rounds[i] != s.round+1 {
+			asked.rounds[i] = s.round + 1
+			h.addWant(i, a, n, 1)
+		}
+	}
+}
+
+// addWant adds what the request needs in a scope to what its next report asks for, or, with a sign of -1, takes it back.
+func (h *Hold) addWant(i int, a *Account, n *Need, sign int64) {
+	s := a.usage.shared
+	if a.sharesRates() {
+		if l := &a.limits; !n.Again {
+			s.requests.addWant(sign*min(l.RequestsPerMinute, 1), 1)
+			s.concurrent.addWant(sign*min(l.Concurrent, 1), 1)
+		}
+		s.tokens.addWant(sign*h.tokens[i], h.tokens[i])
+	}
+	for j := range a.budgets {
+		b := &a.budgets[j]
+		if !a.sharesBudget(b) {
 			continue
 		}
-		asked.rounds[i] = s.round + 1
-		if a.sharesRates() {
-			requests, tokens, concurrent := a.freeRates(now)
-			if !n.Again {
-				s.requests.addWant(1, 1, requests)
-				s.concurrent.addWant(1, 1, concurrent)
-			}
-			s.tokens.addWant(h.tokens[i], h.tokens[i], tokens)
+		need := h.need(b, n)
+		least := need
+		if b.Strict {
+			least = min(need, n.Fixed.Plus(tokenCost(n.PerMillion, min(MinTokens, n.MaxTokens))))
 		}
-		for j := range a.budgets {
-			b := &a.budgets[j]
-			if !a.sharesBudget(b) {
-				continue
-			}
-			w := &a.usage.windows[b.Per]
-			need := h.need(b, n)
-			least := need
-			if b.Strict {
-				least = min(need, n.Fixed.Plus(tokenCost(n.PerMillion, min(MinTokens, n.MaxTokens))))
-			}
-			w.grant.addWant(int64(need), int64(least), int64(w.free(b)))
-		}
+		a.usage.windows[b.Per].grant.addWant(sign*int64(need), int64(least))
 	}
 }
 
@@ -264,7 +275,8 @@ func (w *window) free(b *config.Budget) cost.Nano {
 }
 
 // report fills in a report of the scope. What the report gives back is no longer free from then on. A background report
-// gives back unused grants and asks for more ahead of need. The last report gives back everything that is not held.
+// gives back unused grants and asks for more ahead of need; an idle scope keeps a small part of its budgets, or asks for
+// it, so that it can be used while the store is down. The last report gives back everything that is not held.
 func (u *usage) report(r *Report, y *syncer, zone *time.Location, now time.Time, background, last bool) {
 	s := u.shared
 	a := s.account
@@ -278,11 +290,12 @@ func (u *usage) report(r *Report, y *syncer, zone *time.Location, now time.Time,
 	if u.drain(&a.limits, now); u.used() || s.outstanding(u) {
 		r.Acknowledged = s.acknowledged
 	}
-	idle := last || background && now.Sub(s.active) >= y.lease
-	p := proposal{share: y.share, background: background, ahead: background && s.dirty && !idle, idle: idle}
+	idle := background && now.Sub(s.active) >= y.lease
+	p := proposal{share: y.share, background: background, ahead: background && s.dirty && !idle && !last, idle: idle, all: last}
+	s.resting = idle && !u.holds()
 	if a.sharesRates() {
 		lapsed := p
-		lapsed.idle = idle || !now.Before(s.leased)
+		lapsed.all = last || idle || !now.Before(s.leased)
 		if l := a.limits.RequestsPerMinute; l > 0 {
 			r.Counters = append(r.Counters, s.requests.propose(Counter{Of: Requests, Limit: l, Used: s.requests.used, Level: s.requests.recent.sum(now)}, 0, &lapsed))
 		}
@@ -311,8 +324,13 @@ type proposal struct {
 	share      float64
 	background bool // sent in the background, not on behalf of a request
 	ahead      bool // ask for more before it is needed
-	idle       bool // give back everything that is free
+	idle       bool // keep a small part, or ask for it
+	all        bool // give back everything that is free
 }
+
+// idleShare is the part of a share that an idle scope keeps of a budget. With the default share of 2 %, ten gateways
+// together keep 5 % of what is left.
+const idleShare = 0.25
 
 // part returns how much of what is left is granted at once.
 func (p *proposal) part(left int64) int64 { return int64(p.share * float64(max(left, 0))) }
@@ -325,9 +343,15 @@ const scarce = 10
 func (g *grant) propose(c Counter, held int64, p *proposal) Counter {
 	needed := saturate(c.Used, held)
 	free := max(g.free(c.Used, held), 0)
+	share := p.share
 	switch {
-	case p.idle:
+	case p.all:
 		free = 0
+	case p.idle && g.want == 0:
+		share *= idleShare
+		if free = min(free, int64(share*float64(max(g.left+free, 0)))); free > g.left {
+			free = 0
+		}
 	case !p.background || g.want > 0:
 	case free > g.left:
 		free = 0 // others need it more
@@ -335,9 +359,11 @@ func (g *grant) propose(c Counter, held int64, p *proposal) Counter {
 		free = min(free, p.part(g.left+free))
 	}
 	g.granted = saturate(needed, free)
-	c.Granted, c.Share = g.granted, p.share
+	c.Granted, c.Share = g.granted, share
 	if g.want > free {
 		c.Want, c.Least = g.want-free, max(g.least-free, 1)
+	} else if p.idle && !p.all && free == 0 && g.known && share*float64(g.left) >= 1 {
+		c.Want, c.Least = 1, 1
 	} else if p.ahead && 2*free < g.size && p.part(g.left) > 0 {
 		c.Want, c.Least = 1, 1
 	}
@@ -348,6 +374,7 @@ func (g *grant) propose(c Counter, held int64, p *proposal) Counter {
 // apply updates the scope with the store's reply to a report.
 func (u *usage) apply(r *Report, reply *Reply, y *syncer, sent time.Time) {
 	s := u.shared
+	s.replies++
 	s.acknowledged, s.lost, s.reported, s.leased = r.Number, reply.Lost, sent, sent.Add(y.lease)
 	if reply.Lost {
 		for i := range u.credits {
@@ -396,9 +423,14 @@ func (u *usage) forget() {
 	}
 }
 
+// holds reports whether requests in flight hold something.
+func (u *usage) holds() bool {
+	return u.inflight > 0 || u.reserved > 0 || slices.ContainsFunc(u.windows[:], func(w window) bool { return w.held > 0 || w.estimated > 0 })
+}
+
 // due reports whether there is something to report to the store, or to renew.
 func (u *usage) due() bool {
-	return u.shared.dirty || u.shared.lost || u.shared.outstanding(u) || slices.ContainsFunc(u.credits, u.shared.account.mustSend)
+	return u.shared.dirty || u.shared.lost || u.shared.outstanding(u) && !u.shared.resting || slices.ContainsFunc(u.credits, u.shared.account.mustSend)
 }
 
 // mustSend reports whether a credit must still be sent to the store.

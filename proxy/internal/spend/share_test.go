@@ -63,6 +63,27 @@ func start(tb interface{ Fatal(...any) }, store spend.Store, c *clock, name stri
 	return g
 }
 
+// TestShareOfZero checks that with a share of 0 a gateway is granted only what its requests need.
+func TestShareOfZero(t *testing.T) {
+	clock := func() time.Time { return now }
+	for name, c := range map[string]struct {
+		share *float64
+		fits  bool
+	}{"default": {nil, false}, "zero": {new(float64), true}} {
+		t.Run(name, func(t *testing.T) {
+			store := spendtest.NewStore(clock)
+			for _, needs := range []cost.Nano{10, 990} { // of one gateway, and of another one
+				book := spend.NewBook(spend.Options{Store: store, Share: c.share, Manual: true, Timeout: time.Minute, Now: clock})
+				a := open(t, book, spend.Limit{Scope: keyScope, Budgets: []config.Budget{shared(1000, config.PerDay)}})
+				e := new(spend.Hold).Reserve(scopes(a), &spend.Need{Fixed: needs}, now)
+				if fits := c.fits || needs == 10; (e == nil) != fits {
+					t.Errorf("%d of 1000: got error %v, want one: %t", needs, e, !fits)
+				}
+			}
+		})
+	}
+}
+
 func TestGatewaysShareBudget(t *testing.T) {
 	c := &clock{at: now}
 	store := spendtest.NewStore(c.now)
@@ -90,8 +111,8 @@ func TestGatewaysShareBudget(t *testing.T) {
 		}
 	}
 	e = third.Reserve(scopes(b.accounts), &spend.Need{Fixed: 101}, now)
-	if e == nil || e.Code != "insufficient_quota" || !e.NoRetry {
-		t.Fatalf("budget spent: got error %+v", e)
+	if e == nil || e.Code != "request_exceeds_budget" || !e.NoRetry {
+		t.Fatalf("too little left: got error %+v", e)
 	}
 	if e := third.Reserve(scopes(a.accounts), &spend.Need{Fixed: 100}, now); e != nil {
 		t.Fatal(e)

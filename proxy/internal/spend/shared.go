@@ -2,6 +2,7 @@ package spend
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"github.com/sluice-gateway/sluice/proxy/config"
@@ -108,8 +109,15 @@ type Reply struct {
 	// gateways report what they have: they report something every second, and everything as soon as they receive this.
 	Lost bool
 
+	// Err is set if the store cannot count this scope, because its data is damaged; the error is ErrDamaged and names the
+	// key. It says nothing about other scopes. As after an error of Sync, it is unknown whether the report was counted.
+	Err error
+
 	Counters []Granted // in the order of the report's counters; empty if the report was ignored
 }
+
+// ErrDamaged is the error for data in the store that is not what a gateway has written there.
+var ErrDamaged = errors.New("damaged data in the store")
 
 // Recovery is how long a store grants nothing after it has lost data.
 const Recovery = 3 * time.Second

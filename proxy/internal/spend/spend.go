@@ -69,6 +69,10 @@ type Need struct {
 	// Estimate is the probable cost of the request, for budgets that are not strict.
 	Estimate cost.Nano
 
+	// Uncertain is the part of Fixed and Estimate that is booked for unknown outcomes. Budgets that release those do not
+	// hold it.
+	Uncertain cost.Nano
+
 	// Request is an ID of the request that is unique across processes; 0 if nothing is persisted.
 	Request uint64
 
@@ -79,8 +83,14 @@ type Need struct {
 
 // Used is what a request has used.
 type Used struct {
-	Tokens int64
-	Cost   cost.Nano
+	Tokens    int64
+	Cost      cost.Nano
+	Uncertain cost.Nano // part of Cost that is booked for unknown outcomes
+}
+
+// Plus returns the sum.
+func (u Used) Plus(o Used) Used {
+	return Used{u.Tokens + o.Tokens, u.Cost.Plus(o.Cost), u.Uncertain.Plus(o.Uncertain)}
 }
 
 // MinTokens is the lowest limit to which the tokens of a response are lowered to fit a budget. A shorter response would
@@ -99,6 +109,8 @@ type Record struct {
 	Scopes  []Scope   // the request's scopes that have budgets or limits
 	Amount  cost.Nano // amount held or, in a settlement, spent
 	Tokens  int64     // tokens used, in a settlement
+
+	Uncertain cost.Nano // part of Amount that is booked for unknown outcomes, in a settlement
 }
 
 // Adjustment adds Credit to what is left of a budget in the window that contains At.
@@ -109,6 +121,8 @@ type Adjustment struct {
 	Credit cost.Nano
 	Reason string
 	ID     string // a second adjustment with the same ID is rejected; may be ""
+
+	Released cost.Nano // how much of the uncertain amounts that the budget has spent is thereby given back
 }
 
 // ErrRepeated is returned for an Adjustment with the ID of an earlier one. It has no effect.
@@ -121,6 +135,8 @@ type Entry struct {
 	Requests int64
 	Tokens   int64
 	Cost     cost.Nano // settled, or held and never settled
+
+	Uncertain cost.Nano // part of Cost that is booked for unknown outcomes
 }
 
 // Journal persists what must survive a restart.

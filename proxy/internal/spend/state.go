@@ -1,6 +1,11 @@
 package spend
 
-import "time"
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+)
 
 // State is the state of the store that gateways share.
 type State struct {
@@ -21,12 +26,28 @@ func (b *Book) State() (s State, ok bool) {
 }
 
 // reachable reports whether the store can be asked for more of a scope.
-func (b *Book) reachable(s *shared) bool { return !b.sync.unreachable.Load() && !s.lost }
+func (b *Book) reachable(s *shared) bool {
+	return !b.sync.unreachable.Load() && !s.lost && s.damaged == nil
+}
 
-// observe updates the state with the result of a round trip.
-func (y *syncer) observe(err error) {
+// observe updates the state with the result of a round trip that began at began. A single late reply does not mean that
+// the store is down. A second one in a row does; of round trips that were under way at the same time, only the first
+// counts.
+func (y *syncer) observe(began time.Time, err error) {
 	y.mu.Lock()
 	was, now := y.state.Down, y.now()
+	if errors.Is(err, context.DeadlineExceeded) {
+		if again := !y.late.IsZero() && !began.Before(y.late); !again && !was {
+			if y.late.IsZero() {
+				y.late = time.Now()
+			}
+			y.mu.Unlock()
+			return
+		}
+		err = fmt.Errorf("no reply within store.timeout, twice in a row: %w", err)
+	} else if err == nil {
+		y.late = time.Time{}
+	}
 	switch {
 	case y.closed:
 		y.mu.Unlock()
@@ -49,6 +70,44 @@ func (y *syncer) observe(err error) {
 	case err == nil && was:
 		y.reportEverything()
 		y.notify(Event{Kind: EventStoreUp})
+	}
+}
+
+// hintEvery is the least time between two events about slow round trips.
+const hintEvery = time.Minute
+
+// hintSlow sends an event if a round trip took so long that the store may soon be taken to be down.
+func (y *syncer) hintSlow(took time.Duration) {
+	if took < y.timeout*3/4 {
+		return
+	}
+	y.mu.Lock()
+	now := time.Now()
+	hint := !y.state.Down && (y.hinted.IsZero() || now.Sub(y.hinted) >= hintEvery)
+	if hint {
+		y.hinted = now
+	}
+	y.mu.Unlock()
+	if hint {
+		y.notify(Event{Kind: EventStoreSlow, Took: took})
+	}
+}
+
+// observeScope updates whether the store's data of a scope is damaged, with the error of a reply about it.
+func (y *syncer) observeScope(u *usage, err error) {
+	u.mu.Lock()
+	s := u.shared
+	was, scope := s.damaged, s.account.scope
+	s.damaged = err
+	u.mu.Unlock()
+	if err != nil {
+		y.stats.damaged.Add(1)
+	}
+	switch {
+	case err != nil && was == nil:
+		y.notify(Event{Kind: EventScopeDamaged, Scope: scope, Err: err})
+	case err == nil && was != nil:
+		y.notify(Event{Kind: EventScopeRepaired, Scope: scope})
 	}
 }
 
@@ -78,7 +137,7 @@ func (y *syncer) observeRecovery() {
 	all, _ := y.book.allShared()
 	for _, u := range all {
 		u.mu.Lock()
-		lost := u.shared.lost
+		lost := u.shared.lost && u.shared.damaged == nil
 		u.mu.Unlock()
 		if lost {
 			return
@@ -95,12 +154,13 @@ func (y *syncer) observeRecovery() {
 	}
 }
 
-// reportEverything schedules a report of all scopes that have been used, because the store may not know about them.
+// reportEverything schedules a report of all scopes that have been used or have grants, because the store may not know
+// about them.
 func (y *syncer) reportEverything() {
 	all, _ := y.book.allShared()
 	for _, u := range all {
 		u.mu.Lock()
-		u.shared.dirty = u.shared.dirty || u.used()
+		u.shared.dirty = u.shared.dirty || u.used() || u.shared.outstanding(u)
 		u.mu.Unlock()
 	}
 	y.wake()
@@ -116,8 +176,11 @@ func (y *syncer) notify(e Event) {
 func (y *syncer) pause() time.Duration {
 	y.mu.Lock()
 	defer y.mu.Unlock()
-	if !y.state.Down {
+	switch {
+	case !y.state.Down && y.late.IsZero():
 		return interval
+	case !y.state.Down:
+		return leastBackoff // another late reply means that the store is down
 	}
 	y.wait = min(max(2*y.wait, leastBackoff), interval)
 	return y.wait

@@ -11,6 +11,7 @@ type Stats struct {
 	Background Trips // round trips of background reports
 	Denied     int64 // grants that requests asked for and the store denied
 	Lost       int64 // number of times that the store had lost data
+	Damaged    int64 // replies that the store's data of a scope is damaged
 }
 
 // Trips counts round trips.
@@ -23,6 +24,7 @@ type Trips struct {
 type stats struct {
 	trips        [2]tripCounts // for requests, in the background
 	denied, lost atomic.Int64
+	damaged      atomic.Int64
 }
 
 type tripCounts struct{ done, failed, nanoseconds atomic.Int64 }
@@ -58,5 +60,5 @@ func (b *Book) Stats() Stats {
 		return Stats{}
 	}
 	s := &b.sync.stats
-	return Stats{s.trips[0].load(), s.trips[1].load(), s.denied.Load(), s.lost.Load()}
+	return Stats{s.trips[0].load(), s.trips[1].load(), s.denied.Load(), s.lost.Load(), s.damaged.Load()}
 }

@@ -22,7 +22,7 @@ const (
 	steady       = 10 * time.Second // backoff starts anew if the store had been up for this long
 
 	reportsAtOnce = 64 // reports in one background round trip
-	idleAtOnce    = 16 // idle scopes in one round, reported only to notice a loss of data and to learn what other gateways have used
+	idleAtOnce    = 64 // idle scopes in one round, reported only to renew what they keep, to notice a loss of data and to learn what other gateways have used
 )
 
 // syncer reports the usage in a Book to the store, and asks for grants.
@@ -45,6 +45,8 @@ type syncer struct {
 	mu          sync.Mutex  // guards the fields below
 	state       State
 	wait        time.Duration // backoff before the store is tried again
+	late        time.Time     // when a round trip was last given up for the first time in a row; zero if the last reply was in time
+	hinted      time.Time     // when EventStoreSlow was last sent
 	closed      bool
 
 	kick chan struct{} // makes the background goroutine report at once
@@ -55,7 +57,10 @@ type syncer struct {
 func newSyncer(b *Book, o *Options) *syncer {
 	y := &syncer{
 		book: b, store: o.Store, timeout: cmp.Or(o.Timeout, defaultTimeout), lease: cmp.Or(o.Lease, defaultLease),
-		share: cmp.Or(o.Share, defaultShare), now: o.Now, kick: make(chan struct{}, 1),
+		share: defaultShare, now: o.Now, kick: make(chan struct{}, 1),
+	}
+	if o.Share != nil {
+		y.share = *o.Share
 	}
 	if y.now == nil {
 		y.now = time.Now
@@ -85,8 +90,9 @@ func (y *syncer) learnTime() {
 	if y.learned.Load() {
 		return
 	}
+	began := time.Now()
 	_, err := y.askTime(max(y.timeout, time.Second))
-	y.observe(err)
+	y.observe(began, err)
 }
 
 // askTime makes a round trip without a report, to learn the store's time.
@@ -109,8 +115,11 @@ func (y *syncer) learn(store time.Time) {
 }
 
 // requestGrants asks the store for what requests need in the lacking scopes, and returns after the reply or a timeout.
-// Only one report of a scope is in flight at a time: if there is one already, requestGrants waits for it instead.
-func (y *syncer) requestGrants(scopes *Scopes, lacks uint8) {
+// Only one report of a scope is in flight at a time: if there is one already, requestGrants waits for it instead, and if
+// a reply has arrived since the request last looked, there is nothing to wait for. It returns whether the store has
+// replied about all of the scopes.
+func (y *syncer) requestGrants(scopes *Scopes, lacks uint8, asked *asking) (answered bool) {
+	answered = true
 	var first [kinds]*usage
 	var others [kinds]chan struct{}
 	mine := first[:0]
@@ -118,17 +127,23 @@ func (y *syncer) requestGrants(scopes *Scopes, lacks uint8) {
 		if lacks&(1<<i) == 0 {
 			continue
 		}
-		if done := a.usage.startReport(); done != nil {
-			others[i] = done
-		} else {
-			mine = append(mine, a.usage)
+		u := a.usage
+		u.mu.Lock()
+		switch {
+		case u.shared.replies != asked.replies[i]:
+		case u.shared.done != nil:
+			others[i] = u.shared.done
+		default:
+			u.shared.done = make(chan struct{})
+			mine = append(mine, u)
 		}
+		u.mu.Unlock()
 	}
 	if len(mine) > 0 {
-		y.report(mine, false, false)
+		answered = y.report(mine, false, false) == nil
 	}
 	var timeout <-chan time.Time
-	for _, done := range others {
+	for i, done := range others {
 		if done == nil {
 			continue
 		}
@@ -139,28 +154,29 @@ func (y *syncer) requestGrants(scopes *Scopes, lacks uint8) {
 		}
 		select {
 		case <-done:
+			u := scopes[i].usage
+			u.mu.Lock()
+			answered = answered && !u.shared.unanswered
+			u.mu.Unlock()
 		case <-timeout:
-			y.observe(errSlow)
-			return
+			return false
 		}
 	}
+	return answered
 }
 
-var errSlow = errors.New("the store does not respond in time")
-
-// startReport starts a report of the scope. If one is in flight already, it returns the channel that is closed when
-// that ends.
-func (u *usage) startReport() (underWay chan struct{}) {
+// startReport starts a report of the scope, unless one is in flight already.
+func (u *usage) startReport() bool {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	if u.shared.done != nil {
-		return u.shared.done
+		return false
 	}
 	u.shared.done = make(chan struct{})
-	return nil
+	return true
 }
 
-// report sends reports of usages for which startReport has been called, and applies the replies.
+// report sends reports of usages that have been started, and applies the replies.
 func (y *syncer) report(all []*usage, background, last bool) error {
 	reports, replies := make([]Report, len(all)), make([]Reply, len(all))
 	sent := y.now()
@@ -175,16 +191,23 @@ func (y *syncer) report(all []*usage, background, last bool) error {
 	cancel()
 	y.stats.count(background, began, reports, replies, err)
 	if err == nil {
-		y.learn(replies[0].Time)
+		if i := slices.IndexFunc(replies, func(r Reply) bool { return r.Err == nil }); i >= 0 {
+			y.learn(replies[i].Time)
+		}
 	}
-	y.observe(err)
+	y.observe(began, err)
+	y.hintSlow(time.Since(began))
 	lost, copied := false, false
 	for i, u := range all {
 		r, reply := &reports[i], &replies[i]
+		if err == nil {
+			y.observeScope(u, reply.Err)
+		}
 		u.mu.Lock()
 		s := u.shared
+		s.unanswered = err != nil
 		switch {
-		case err != nil:
+		case err != nil || reply.Err != nil:
 			s.dirty = true
 		case r.Instance != y.identity():
 			u.forget()
@@ -328,7 +351,7 @@ func (y *syncer) reportAll(due []*usage, last bool) error {
 	for some := range slices.Chunk(due, reportsAtOnce) {
 		started := some[:0:0]
 		for _, u := range some {
-			if u.startReport() == nil {
+			if u.startReport() {
 				started = append(started, u)
 			}
 		}
@@ -344,6 +367,7 @@ func (y *syncer) reportAll(due []*usage, last bool) error {
 
 // probe checks that the store can be reached.
 func (y *syncer) probe() error {
+	began := time.Now()
 	reply, err := y.askTime(y.timeout)
 	switch {
 	case err != nil:
@@ -352,7 +376,7 @@ func (y *syncer) probe() error {
 	default:
 		y.observeRecovery()
 	}
-	y.observe(err)
+	y.observe(began, err)
 	return err
 }
 
@@ -378,10 +402,15 @@ func (y *syncer) credit(u *usage) error {
 	u.mu.Unlock()
 	for _, c := range unknown {
 		ctx, cancel := context.WithTimeout(context.Background(), y.timeout)
+		began := time.Now()
 		err := y.store.Credit(ctx, scope, c.window, c.amount, c.id)
 		cancel()
-		if err != nil {
-			y.observe(err)
+		switch {
+		case errors.Is(err, ErrDamaged):
+			y.observeScope(u, err)
+			return nil
+		case err != nil:
+			y.observe(began, err)
 			return err
 		}
 		u.mu.Lock()
@@ -420,7 +449,7 @@ func (y *syncer) close() error {
 			<-done
 			u.mu.Lock()
 		}
-		if u.due() {
+		if u.due() || u.shared.outstanding(u) {
 			all = append(all, u)
 		}
 		u.mu.Unlock()

@@ -42,6 +42,7 @@ type credit struct {
 type window struct {
 	start, end time.Time // end is zero for a window that never ends
 	spent      cost.Nano
+	uncertain  cost.Nano // part of spent that is booked for unknown outcomes, minus what adjustments have given back of it
 	held       cost.Nano // the most that requests in flight can cost
 	estimated  cost.Nano // what requests in flight probably cost
 	credit     cost.Nano // by how much the limit was raised in this window
@@ -94,13 +95,14 @@ func (u *usage) remainingTokens(limit int64) int64 {
 }
 
 // restore adds usage from the journal. at is the current time by the clock of windows.
-func (u *usage) restore(e *Entry, zone *time.Location, at, now time.Time) {
+func (a *Account) restore(e *Entry, at, now time.Time) {
+	u := a.usage
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	u.roll(at, zone)
+	u.roll(at, a.book.zone)
 	for p := range u.windows {
-		if w := &u.windows[p]; !e.At.Before(w.start) {
-			w.spent = w.spent.Plus(e.Cost)
+		if !e.At.Before(u.windows[p].start) {
+			a.spend(p, e.Cost, e.Uncertain)
 		}
 	}
 	if at.Sub(e.At) < time.Minute {
@@ -113,6 +115,14 @@ func (u *usage) restore(e *Entry, zone *time.Location, at, now time.Time) {
 	}
 }
 
+// spend adds what was spent to the current window of a period. Of an uncertain amount, a budget that releases unknown
+// outcomes spends nothing.
+func (a *Account) spend(per int, amount, uncertain cost.Nano) {
+	w, released := &a.usage.windows[per], a.releasable(per, uncertain)
+	w.spent = w.spent.Plus(amount - released)
+	w.uncertain = w.uncertain.Plus(uncertain - released)
+}
+
 // adjust raises the limit of a budget in the current window, if c belongs to that.
 func (u *usage) adjust(c *Adjustment, zone *time.Location, now time.Time) {
 	u.mu.Lock()
@@ -123,6 +133,7 @@ func (u *usage) adjust(c *Adjustment, zone *time.Location, now time.Time) {
 		return
 	}
 	w.credit += c.Credit
+	w.uncertain -= c.Released
 	w.warned = false
 	u.credits = slices.DeleteFunc(u.credits, func(c credit) bool { return !c.window.Contains(now) })
 	if u.shared != nil {

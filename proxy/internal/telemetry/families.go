@@ -54,6 +54,8 @@ var (
 	streamsInFlight  = family("streams_in_flight", Gauge, "Streams in flight.")
 	tokensTotal      = family("tokens_total", Counter, "Tokens as counted by providers. kind is prompt, completion, cached or cache_write (parts of prompt), or reasoning (part of completion).", "model", "provider", "kind")
 	costTotal        = family("cost_usd_total", Counter, "Cost of the responses in US dollars, by the configured prices. Models without prices have no series.", "model", "provider")
+	excessiveTotal   = family("usage_excessive_total", Counter, "Responses whose provider counted more tokens than any request can use. They are booked at the most that the request could use.", "model", "provider")
+	uncertainTotal   = family("uncertain_cost_usd_total", Counter, "Part of sluice_cost_usd_total that is booked for requests that were sent and whose outcome is unknown, in US dollars.", "model", "provider")
 	estimatedTotal   = family("usage_estimated_total", Counter, "Responses whose token counts were estimated because the provider sent none.", "model", "provider")
 	droppedEvents    = family("events_dropped_total", Counter, "Provider events that were dropped because they violated the chat completions format.", "model", "provider")
 	refusalsTotal    = family("refusals_total", Counter, "Requests rejected because of their API key.", "reason")
@@ -75,6 +77,7 @@ var (
 	shedTotal       = family("shed_total", Counter, "Requests and connections rejected because a resource was exhausted.", "reason")
 	routerTotal     = family("router_choices_total", Counter, "Requests for which a router plugin was called. outcome is ordered, named_none (it named no target), failed, or rejected (it rejected the request).", "outcome")
 	heartbeatsTotal = family("heartbeats_total", Counter, "Heartbeat comments sent on silent streams.")
+	perByteExceeded = family("tokens_per_byte_exceeded_total", Counter, "Prompts with more tokens for each byte of text than tokens_per_byte of their model allows, so that a budget held too little for them.")
 	panicsTotal     = family("panics_total", Counter, "Panics in the gateway. Each ended one request.")
 )
 
@@ -135,6 +138,7 @@ var (
 	UpstreamReused       = family("upstream_reuses_total", Counter, "Requests sent on a reused connection.", "provider")
 	UpstreamStale        = family("upstream_stale_total", Counter, "Idle connections found closed by the provider.", "provider")
 	UpstreamRetried      = family("upstream_retries_total", Counter, "Requests resent on another connection because theirs turned out to be closed or timed out.", "provider")
+	UpstreamUnsolicited  = family("upstream_unsolicited_total", Counter, "Connections closed because the provider sent bytes that no request had asked for.", "provider")
 	UpstreamReauthorized = family("upstream_credential_retries_total", Counter, "Requests resent with another credential because the provider rejected or rate-limited the first.", "provider")
 
 	PluginCalls      = family("plugin_calls_total", Counter, "Plugin calls.", "plugin")
@@ -158,9 +162,10 @@ var (
 	BudgetRefused = family("budget_refused", Gauge, "Requests in the current window for which too little of the budget was left.", "scope", "name", "per")
 	BudgetEnd     = family("budget_window_end_timestamp_seconds", Gauge, "End of the budget's current window. Budgets with the period total have no series.", "scope", "name", "per")
 
-	JournalFailing = family("journal_failing", Gauge, "1 while the journal cannot be written, for example because the disk is full.")
+	JournalFailing = family("journal_failing", Gauge, "1 while the journal cannot be written, or cannot reserve room, for example because the disk is full.")
 	JournalRecords = family("journal_records_total", Counter, "Records appended to the journal: requests, holds, settlements and changes of budgets.")
-	JournalLost    = family("journal_records_lost_total", Counter, "Records lost because the journal could not be written for too long. The sums in memory include them.")
+	JournalLost    = family("journal_records_lost_total", Counter, "Records that a kill would lose, because the journal could not be written. The sums in memory include them.")
+	JournalDamaged = family("journal_files_damaged", Gauge, "Files of the journal that were damaged or missing when it was opened.")
 	JournalOpen    = family("journal_requests_open", Gauge, "Requests that still hold part of a budget or are not in the ledger yet.")
 
 	StoreUp      = family("store_up", Gauge, "1 while the store of shared limits is in use, 0 while it cannot be reached or has lost data.")
@@ -168,6 +173,7 @@ var (
 	StoreTrips   = family("store_round_trips_total", Counter, "Round trips to the store. caller is request (a request waited for it) or background; result is ok or error.", "caller", "result")
 	StoreSeconds = family("store_round_trip_seconds_total", Counter, "Total time of the round trips to the store.", "caller")
 	StoreDenied  = family("store_grants_denied_total", Counter, "Times that a request wanted more of a limit or budget than the store had left.")
+	StoreDamaged = family("store_damaged_total", Counter, "Replies of the store that its data of a key, team, model or provider is damaged; the log names it. Its limits and budgets follow when_down.")
 	StoreLost    = family("store_data_losses_total", Counter, "Times that the store was found to have lost data.")
 
 	LogDropped = family("log_lines_dropped_total", Counter, "Log lines dropped because the output was blocked or failed.")

@@ -20,7 +20,7 @@ const (
 	RejectedRequests Rejection = iota // requests per minute
 	RejectedTokens                    // tokens per minute
 	RejectedConcurrent
-	RejectedBudget // a budget is spent or held by requests in flight
+	RejectedBudget // a budget is spent, held by requests in flight, or cannot be checked
 	RejectedModel  // the key may not use the model
 	RejectedDisabled
 	RejectedExpired

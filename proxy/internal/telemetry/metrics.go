@@ -29,6 +29,7 @@ type Metrics struct {
 	pull     atomic.Pointer[func(*Sample)]
 
 	inflight, streams, heartbeats, panics atomic.Int64
+	perByteExceeded                       atomic.Int64
 
 	refused [refusals]atomic.Int64
 	shed    [sheds]atomic.Int64
@@ -68,10 +69,10 @@ type outcome struct {
 }
 
 type series struct {
-	duration, first    histogram
-	tokens             tokenCounts
-	estimated, dropped atomic.Int64
-	cost               amount
+	duration, first               histogram
+	tokens                        tokenCounts
+	estimated, dropped, excessive atomic.Int64
+	cost, uncertain               amount
 }
 
 // amount is a sum of costs. It is unknown until the first request with a price.
@@ -82,9 +83,13 @@ type amount struct {
 
 func (a *amount) add(r *Record) {
 	if unused := r.UnusedCost(); r.Priced || unused > 0 {
-		a.nano.Add(int64(r.Cost.Plus(unused)))
-		a.known.Store(true)
+		a.plus(r.Cost.Plus(unused))
 	}
+}
+
+func (a *amount) plus(n cost.Nano) {
+	a.nano.Add(int64(n))
+	a.known.Store(true)
 }
 
 func (a *amount) addTo(sum *amount) {
@@ -189,6 +194,9 @@ func (m *Metrics) Heartbeat() { m.heartbeats.Add(1) }
 // Panic counts a panic in the gateway.
 func (m *Metrics) Panic() { m.panics.Add(1) }
 
+// ExceedTokensPerByte counts a prompt with more tokens than tokens_per_byte of its model allows.
+func (m *Metrics) ExceedTokensPerByte() { m.perByteExceeded.Add(1) }
+
 // Refuse counts a request that was rejected for its API key.
 func (m *Metrics) Refuse(r Refusal) { m.refused[r].Add(1) }
 
@@ -223,11 +231,17 @@ func (m *Metrics) request(r *Record, took time.Duration) {
 	}
 	s.tokens.add(&r.Tokens)
 	s.cost.add(r)
+	if r.UncertainCost > 0 {
+		s.uncertain.plus(r.UncertainCost)
+	}
 	if r.Dropped > 0 {
 		s.dropped.Add(int64(r.Dropped))
 	}
 	if r.UsageEstimated {
 		s.estimated.Add(1)
+	}
+	if r.UsageExcessive {
+		s.excessive.Add(1)
 	}
 }
 
@@ -370,6 +384,7 @@ func (m *Metrics) sample(s *Sample) {
 	count(streamsInFlight, &m.streams)
 	count(heartbeatsTotal, &m.heartbeats)
 	count(panicsTotal, &m.panics)
+	count(perByteExceeded, &m.perByteExceeded)
 	for i := range m.refused {
 		count(refusalsTotal, &m.refused[i], refusalNames[i])
 	}
@@ -392,10 +407,10 @@ func (m *Metrics) sample(s *Sample) {
 	// Except for the duration, series combine streams and non-streaming responses.
 	type target struct{ model, provider string }
 	type sums struct {
-		first              tally
-		tokens             tokenCounts
-		estimated, dropped int64
-		cost               amount
+		first                         tally
+		tokens                        tokenCounts
+		estimated, dropped, excessive int64
+		cost, uncertain               amount
 	}
 	merged := make(map[target]*sums)
 	for k, split := range all {
@@ -410,8 +425,10 @@ func (m *Metrics) sample(s *Sample) {
 		split.first.addTo(&sum.first)
 		split.tokens.addTo(&sum.tokens)
 		sum.estimated += split.estimated.Load()
+		sum.excessive += split.excessive.Load()
 		sum.dropped += split.dropped.Load()
 		split.cost.addTo(&sum.cost)
+		split.uncertain.addTo(&sum.uncertain)
 	}
 	for t, sum := range merged {
 		s.histogram(firstEvent, &sum.first, t.model, t.provider)
@@ -419,7 +436,9 @@ func (m *Metrics) sample(s *Sample) {
 			s.Add(tokensTotal, float64(sum.tokens[kind].Load()), t.model, t.provider, tokenKindNames[kind])
 		}
 		sum.cost.sample(s, costTotal, t.model, t.provider)
+		sum.uncertain.sample(s, uncertainTotal, t.model, t.provider)
 		s.Add(estimatedTotal, float64(sum.estimated), t.model, t.provider)
+		s.Add(excessiveTotal, float64(sum.excessive), t.model, t.provider)
 		s.Add(droppedEvents, float64(sum.dropped), t.model, t.provider)
 	}
 }

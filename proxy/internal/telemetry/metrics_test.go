@@ -246,7 +246,7 @@ func TestMetricsPassPrometheusLint(t *testing.T) {
 // pushed lists metrics that Metrics counts itself.
 var pushed = map[string]bool{
 	"sluice_streams_in_flight": true, "sluice_tokens_total": true, "sluice_usage_estimated_total": true, "sluice_events_dropped_total": true,
-	"sluice_refusals_total": true, "sluice_shed_total": true, "sluice_heartbeats_total": true, "sluice_panics_total": true,
+	"sluice_refusals_total": true, "sluice_shed_total": true, "sluice_heartbeats_total": true, "sluice_panics_total": true, "sluice_tokens_per_byte_exceeded_total": true,
 }
 
 func TestInvalidLabelDropsOnlyItsSeries(t *testing.T) {

@@ -44,6 +44,7 @@ type Record struct {
 
 	Tokens         cost.Tokens // usage of the response, as far as it was received
 	UsageEstimated bool        // at least one count in Tokens is the gateway's estimate
+	UsageExcessive bool        // the provider gave a count that no request can have
 	Cost           cost.Nano   // cost of Tokens
 	Priced         bool        // Cost is known: the target or its model has prices, and there was a response
 	// CancelledTokens is the estimated usage of attempts that were cancelled because another attempt was faster. Their
@@ -52,9 +53,13 @@ type Record struct {
 	CancelledCost   cost.Nano
 	FailedTokens    int64 // usage of failed attempts before the one that responded; not included in Tokens
 	FailedCost      cost.Nano
-	Dropped         int    // number of events that violated the chat completions format
-	Fuel            int64  // fuel used by plugins
-	Tags            string // tags set by filters, separated by commas
+	// Uncertain reports that the outcome of an attempt is unknown. UncertainCost is the part of all costs that is booked
+	// for such attempts.
+	Uncertain     bool
+	UncertainCost cost.Nano
+	Dropped       int    // number of events that violated the chat completions format
+	Fuel          int64  // fuel used by plugins
+	Tags          string // tags set by filters, separated by commas
 
 	Cause error // for the log only
 
@@ -172,6 +177,9 @@ func (r *Record) writeFields(took time.Duration, to fieldWriter) {
 	number("failed_tokens", r.FailedTokens)
 	if unused := r.UnusedCost(); unused > 0 {
 		to.amount("unused_cost", unused)
+	}
+	if r.UncertainCost > 0 {
+		to.amount("uncertain_cost", r.UncertainCost)
 	}
 	number("dropped_events", int64(r.Dropped))
 	number("fuel", r.Fuel)

@@ -6,11 +6,14 @@
 //     that. Recorder stores the reasoning there, as a token, unless the provider has set the member itself.
 //   - Memory, which looks it up by the client's key and the tool call's ID and name.
 //
+// A provider's signature in extra_content is reasoning, too: for clients of other APIs, which do not know that member,
+// Recorder turns it into a sealed piece of reasoning, and Restore turns it back, only for the provider that it came from.
+//
 // Restore adds the reasoning to a request, as reasoning_details, before anything else reads the conversation. It works
 // on the canonical document, and Recorder on the calls of any response.Renderer, so neither depends on the client's API
 // or the provider's.
 //
-// Clients of the Messages and Responses APIs return reasoning themselves, with one opaque string for the provider's
+// Clients of the Messages and Responses APIs return most reasoning themselves, with one opaque string for the provider's
 // signature or encrypted data. If the provider uses a different API, that string is a token (Sealer) that names the
 // origin, so that the reasoning is returned only to that provider.
 //

@@ -2,7 +2,7 @@ package thinking
 
 // Put stores details for calls, given by ID and name, as Recorder does.
 func (m *Memory) Put(client, provider, details string, calls ...[2]string) {
-	t := &thought{provider: provider, details: []byte(details), extras: make([][]byte, len(calls))}
+	t := &thought{provider: provider, details: []byte(details)}
 	for _, c := range calls {
 		t.calls = append(t.calls, callKey(client, []byte(c[0]), []byte(c[1])))
 	}
@@ -16,7 +16,7 @@ func (m *Memory) Get(client, id, name string) string {
 
 // GetByText is Get for a client that returns the text of the reasoning.
 func (m *Memory) GetByText(client, id, name, reasoning string) string {
-	t, _ := m.get(callKey(client, []byte(id), []byte(name)), func(string) bool { return true }, []byte(reasoning))
+	t := m.get(callKey(client, []byte(id), []byte(name)), func(string) bool { return true }, []byte(reasoning))
 	if t == nil {
 		return ""
 	}

@@ -2,7 +2,6 @@ package thinking
 
 import (
 	"bytes"
-	"slices"
 	"time"
 
 	"github.com/sluice-gateway/sluice/proxy/internal/fairlru"
@@ -29,8 +28,7 @@ type Memory struct{ cache *fairlru.Cache[*thought] }
 type thought struct {
 	provider string   // name of the configured provider that sent it
 	calls    []string // keys of the calls that it belongs to
-	details  []byte   // reasoning_details: a JSON array, or nil
-	extras   [][]byte // extra_content of each call: a JSON value, or nil
+	details  []byte   // reasoning_details: a JSON array
 	text     string   // reasoning_content
 }
 
@@ -60,18 +58,12 @@ func callKey(client string, id, name []byte) string {
 
 // put stores a client's thought under the keys of its calls.
 func (m *Memory) put(name string, t *thought) {
-	if t.details != nil {
-		t.text = reasoningText(t.details) // get compares it with the lock held
-	}
-	n := len(t.details) + len(t.text)
-	for _, extra := range t.extras {
-		n += len(extra)
-	}
-	m.cache.Put(name, t.calls, t, n, entryShare, func(old *thought, count int) bool { return count >= maxPerCall || old.equals(t) })
+	t.text = reasoningText(t.details) // get compares it with the lock held
+	m.cache.Put(name, t.calls, t, len(t.details)+len(t.text), entryShare, func(old *thought, count int) bool { return count >= maxPerCall || old.equals(t) })
 }
 
 func (t *thought) equals(o *thought) bool {
-	return t.provider == o.provider && bytes.Equal(t.details, o.details) && slices.EqualFunc(t.extras, o.extras, bytes.Equal)
+	return t.provider == o.provider && bytes.Equal(t.details, o.details)
 }
 
 // hasText reports whether reasoning, the reasoning_content that a client returned, is the text of t.
@@ -92,11 +84,11 @@ func reasoningText(details []byte) string {
 	return string(text)
 }
 
-// get returns the thought that is stored for a call, from a provider that usable accepts, and the index of the call in
-// its response. If several responses have the call, only the latest whose text the client returned as reasoning
-// qualifies, because a conversation must not receive the reasoning of another one. get returns nil if there is none.
-func (m *Memory) get(key string, usable func(provider string) bool, reasoning []byte) (t *thought, call int) {
-	t, ok := m.cache.Get(key, func(thoughts []*thought) int {
+// get returns the thought that is stored for a call, from a provider that usable accepts. If several responses have the
+// call, only the latest whose text the client returned as reasoning qualifies, because a conversation must not receive
+// the reasoning of another one. get returns nil if there is none.
+func (m *Memory) get(key string, usable func(provider string) bool, reasoning []byte) *thought {
+	t, _ := m.cache.Get(key, func(thoughts []*thought) int {
 		found, n := -1, 0
 		for i, t := range thoughts {
 			if !usable(t.provider) {
@@ -115,8 +107,5 @@ func (m *Memory) get(key string, usable func(provider string) bool, reasoning []
 		}
 		return found
 	})
-	if !ok {
-		return nil, 0
-	}
-	return t, slices.Index(t.calls, key)
+	return t
 }

@@ -83,10 +83,7 @@ func (r *restoration) restoreMessage(message, calls jsondoc.Value) {
 		}
 		if needsDetails {
 			if entries := decodeToken(token.Inside(), &r.doc); len(entries) > 0 {
-				if len(found) > 0 {
-					found = append(found, ',')
-				}
-				found = append(found, entries...)
+				found = appendEntries(found, entries)
 			}
 		}
 		r.removeMember(call, extra, google, token)
@@ -94,7 +91,20 @@ func (r *restoration) restoreMessage(message, calls jsondoc.Value) {
 	if needsDetails && len(found) == 0 {
 		found = r.recall(message, calls)
 	}
-	if len(found) > 0 {
+	changed := len(found) > 0
+	if !changed && details.Kind() == jsondoc.Array {
+		found = bytes.TrimSpace(details.Raw()[1 : len(details.Raw())-1])
+	}
+	if bytes.Contains(found, carriedMember) {
+		found, changed = r.restoreExtras(message, calls, found), true
+	}
+	switch {
+	case !changed:
+	case len(found) == 0:
+		if details.Exists() {
+			r.removeMember(message, details)
+		}
+	default:
 		e := edit{from: details.Offset(), to: details.Offset() + len(details.Raw())}
 		if details.Exists() {
 			e.insert = slices.Concat([]byte("["), found, []byte("]"))
@@ -122,9 +132,11 @@ func signed(list jsondoc.Value) bool {
 }
 
 // recall looks up the calls of a message in the memory. It returns the entries for reasoning_details, without the
-// surrounding brackets, and adds missing extra_content to the calls.
+// surrounding brackets. If a client splits the calls of a response into messages, the first one gets the reasoning, and
+// the others get the entries of their calls.
 func (r *restoration) recall(message, calls jsondoc.Value) (found []byte) {
 	reasoning := message.Get("reasoning_content").AppendText(nil)
+	var inMessage []*thought
 	for call := calls.First(); call.Exists(); call = call.Next() {
 		tool := call.Get("function")
 		if !tool.Exists() {
@@ -133,26 +145,34 @@ func (r *restoration) recall(message, calls jsondoc.Value) (found []byte) {
 		r.id = jsondoc.AppendEscaped(r.id[:0], call.Get("id").AppendText(nil))
 		r.name = jsondoc.AppendEscaped(r.name[:0], tool.Get("name").AppendText(nil))
 		key := callKey(r.client, r.id, r.name)
-		t, n := r.memory.get(key, r.usable, reasoning)
-		if t == nil {
+		t := r.memory.get(key, r.usable, reasoning)
+		if t == nil || slices.Contains(inMessage, t) {
 			continue
-		}
-		if extra := t.extras[n]; len(extra) > 0 && !call.Get(extraContent).Exists() {
-			at := call.Offset() + 1
-			r.edits = append(r.edits, edit{from: at, to: at, insert: slices.Concat([]byte(`"`+extraContent+`":`), extra, []byte(","))})
 		}
 		if r.used == nil {
 			r.used = make(map[*thought]string)
 		}
-		if first, used := r.used[t]; len(t.details) > 0 && (!used || first == key) {
+		if first, used := r.used[t]; !used || first == key {
 			r.used[t] = key
-			if len(found) > 0 {
-				found = append(found, ',')
+			inMessage = append(inMessage, t)
+			found = appendEntries(found, t.details[1:len(t.details)-1])
+		} else if r.doc.Parse(t.details, jsondoc.Limits{}) == nil {
+			for e := r.doc.Root().First(); e.Exists(); e = e.Next() {
+				if e.Get("id").SameText(call.Get("id")) {
+					found = appendEntries(found, e.Raw())
+				}
 			}
-			found = append(found, bytes.TrimSpace(t.details[1:len(t.details)-1])...)
 		}
 	}
 	return found
+}
+
+// appendEntries appends elements of a JSON array.
+func appendEntries(dst, entries []byte) []byte {
+	if len(dst) > 0 {
+		dst = append(dst, ',')
+	}
+	return append(dst, bytes.TrimSpace(entries)...)
 }
 
 // removeMember removes the last value of path, in which each value is a member of the one before it. Objects that

@@ -22,6 +22,15 @@ func conversation(message, call string) string {
 		call + `}]` + message + `},{"role":"tool","tool_call_id":"t1","content":"r"}]}`
 }
 
+// carried returns an entry that carries the extra_content of a call or, if id is empty, of the message.
+func carried(provider, id string) string {
+	entry := `{"type":"reasoning.encrypted","data":"{\"provider\":\"` + provider + `\",\"extra_content\":{\"google\":{\"thought_signature\":\"CiQB\"}}}","index":0`
+	if id != "" {
+		entry += `,"id":"` + id + `"`
+	}
+	return entry + "}"
+}
+
 func restore(t *testing.T, m *thinking.Memory, body string, max int) string {
 	t.Helper()
 	var d jsondoc.Doc
@@ -63,6 +72,13 @@ func TestRestore(t *testing.T) {
 		{"other members are kept", ``, ``, `,"extra_content":{"a":1,"google":{"thought_signature":"` + token + `","b":2},"c":3}`, details, `,"extra_content":{"a":1,"google":{"b":2},"c":3}`},
 		{"a member before is kept", ``, ``, `,"extra_content":{"a":1,"google":{"thought_signature":"` + token + `"}}`, details, `,"extra_content":{"a":1}`},
 		{"another member after", ``, ``, extra(token) + `,"index":0`, details, `,"index":0`},
+		{"carried for a call", ``, `,"reasoning_details":[` + carried("up", "t1") + `]`, ``, ``, extra("CiQB")},
+		{"carried for the message", ``, `,"reasoning_details":[` + signedEntry + `,` + carried("up", "") + `]`, ``, details + extra("CiQB"), ``},
+		{"carried in a token", ``, ``, extra(thinking.AppendToken("[" + carried("up", "") + "]")), extra("CiQB"), ``},
+		{"carried in memory", "[" + carried("up", "t1") + "," + signedEntry + "]", ``, ``, details, extra("CiQB")},
+		{"carried from another provider", ``, `,"reasoning_details":[` + carried("down", "t1") + `]`, ``, ``, ``},
+		{"carried for another call", ``, `,"reasoning_details":[` + carried("up", "t2") + `]`, ``, ``, ``},
+		{"carried, but the client returned it", ``, `,"reasoning_details":[` + carried("up", "t1") + `]`, extra("AAAA"), ``, extra("AAAA")},
 		{"not base64", known, ``, extra(token[:20] + "!"), details, ``},
 		{"not JSON", ``, ``, extra(thinking.AppendToken("[{")), ``, ``},
 		{"not entries", ``, ``, extra(thinking.AppendToken("[1]")), ``, ``},
@@ -139,6 +155,14 @@ func TestRestoreOnce(t *testing.T) {
 	if got := restore(t, m, body+"]}", 1<<20); strings.Count(got, "reasoning_details") != 2 {
 		t.Errorf("the same id twice: got %s", got)
 	}
+	// Signatures of the calls go with their calls.
+	m.Put("key", "up", "["+carried("up", "c1")+","+carried("up", "c2")+"]", call("c1"), call("c2"))
+	body = strings.ReplaceAll(body, `"t1"`, `"c1"`)
+	last := strings.LastIndex(body, `,{"role":"assistant"`)
+	body = body[:last] + strings.ReplaceAll(body[last:], `"c1"`, `"c2"`)
+	if got := restore(t, m, body+"]}", 1<<20); strings.Count(got, `{"extra_content":{"google":{"thought_signature":"CiQB"}},"id":"c`) != 2 {
+		t.Errorf("signatures of two calls: got %s", got)
+	}
 }
 
 // TestRecordAndRestore covers clients that return tool calls with and without their extra_content.
@@ -178,7 +202,7 @@ func TestRecordAndRestore(t *testing.T) {
 		for _, stream := range []bool{true, false} {
 			for _, returnsExtra := range []bool{true, false} {
 				m := thinking.NewMemory(0, 0, nil)
-				rec := thinking.NewRecorder(new(openai.Renderer))
+				rec := thinking.NewRecorder(new(openai.Renderer), true, nil)
 				w := response.NewWriter(rec)
 				w.Reset(response.Options{Stream: stream, ID: "own", Model: "m"})
 				rec.Record(m, "key", "up")
@@ -269,7 +293,7 @@ func idOf(t *testing.T, calls string) string {
 // The extra_content that a provider sends is passed on, stored and restored.
 func TestProviderExtraContentIsRestored(t *testing.T) {
 	m := thinking.NewMemory(0, 0, nil)
-	rec := thinking.NewRecorder(new(openai.Renderer))
+	rec := thinking.NewRecorder(new(openai.Renderer), true, nil)
 	w := response.NewWriter(rec)
 	w.Reset(response.Options{ID: "own", Model: "m"})
 	rec.Record(m, "key", "up")
@@ -295,7 +319,7 @@ func TestProviderExtraContentIsRestored(t *testing.T) {
 // A failed response is not stored, and does not affect the next one of the same Writer.
 func TestFailedResponseIsNotStored(t *testing.T) {
 	m := thinking.NewMemory(0, 0, nil)
-	rec := thinking.NewRecorder(new(openai.Renderer))
+	rec := thinking.NewRecorder(new(openai.Renderer), true, nil)
 	w := response.NewWriter(rec)
 	for _, fails := range []bool{true, false} {
 		w.Reset(response.Options{Stream: true, ID: "own", Model: "m"})

@@ -197,7 +197,8 @@ func (c *Client) Stats() Stats { return c.pool.snapshot() }
 //
 // A request that was sent on a reused connection is sent once more on a new one if it failed before the first byte of
 // the response, or got a 408 that the peer sent because the connection had been idle: most probably the peer closed the
-// old connection before it read the request. If the provider rejects or rate-limits the credential, the request is sent
+// old connection before it read the request. It is also sent on another one if something arrives before it is written
+// whole, because that cannot be its response. If the provider rejects or rate-limits the credential, the request is sent
 // once with each of the other credentials that the provider may accept (credential.Set). Nothing else is retried.
 func (c *Client) Do(ctx context.Context, r *Request, w Watcher) (*Response, error) {
 	if s := c.check(r); s != "" {
@@ -208,9 +209,12 @@ func (c *Client) Do(ctx context.Context, r *Request, w Watcher) (*Response, erro
 	if c.cfg.Timeouts.Total > 0 {
 		deadline = now.Add(c.cfg.Timeouts.Total)
 	}
-	choice := c.credential.Choose(r.Client)
+	choice := c.credential.ChooseAccount(r.Account, r.Client)
 	for {
 		resp, err := c.do(ctx, r, authorization{Addition: choice.Addition()}, w, now, deadline)
+		if err == nil {
+			resp.account = choice.Account()
+		}
 		if err != nil || resp.status < 400 || r.Once || !choice.Next(resp.status, resp.retryAfter) {
 			return resp, err
 		}
@@ -255,14 +259,32 @@ func (c *Client) do(ctx context.Context, r *Request, auth authorization, w Watch
 		}
 		cn.close()
 		if cn.reused && !cn.answered && connLost(err) {
-			c.pool.count(func(s *Stats) { s.Retried++ })
-			cn = nil
+			cn = c.replace(cn, now)
 			continue
 		}
 		e := c.requestError(err, r)
-		e.Answered = cn.answered
+		e.Written, e.Answered = cn.written, cn.answered
 		return nil, e
 	}
+}
+
+// replace counts why a reused connection did not serve a request. It returns another idle one if no part of the request
+// has been written, and otherwise nil, for a new one: what arrives early there can only be the request's response.
+func (c *Client) replace(cn *conn, now time.Time) *conn {
+	c.pool.count(func(s *Stats) {
+		switch {
+		case cn.phase == PhaseSend && cn.w > 0:
+			s.Unsolicited++
+		case cn.sending:
+			s.Retried++
+		default:
+			s.Stale++
+		}
+	})
+	if cn.sending {
+		return nil
+	}
+	return c.pool.replacement(now)
 }
 
 // connLost reports whether the connection was lost, rather than closed by a timeout or the caller.
@@ -325,14 +347,24 @@ func (c *Client) roundTrip(ctx context.Context, cn *conn, r *Request, auth *auth
 		return nil, &Error{Kind: Cancelled, Phase: PhaseConnect, Cause: context.Cause(ctx)}
 	}
 	cn.beginRequest(ctx, w, deadline)
+	cn.sending = false
 	cn.enterPhase(PhaseSend, c.cfg.Timeouts.Write, "write")
 	sent := c.send(cn, r, auth)
+	cn.written = sent == nil
 	if e, ok := errors.AsType[*Error](sent); ok {
 		return nil, e
 	}
-	// A provider that rejects a request before reading all of it may close the connection after its response. The write
-	// fails then, but the response can still be read.
-	if r.Sent != nil {
+	if sent != nil && cn.w == 0 && cn.reused {
+		_ = cn.checkSilent() // a write fails if the peer has closed the connection, after a response or without one
+	}
+	if sent != nil && cn.reused {
+		// The provider cannot have processed the request, and what has arrived may be meant for an earlier one.
+		return nil, &Error{Kind: Unreachable, Phase: PhaseSend, Cause: sent}
+	}
+	// On a new connection, a provider that rejects a request before reading all of it may close the connection after its
+	// response. The write fails then, but the response can still be read.
+	cn.answered = cn.w > 0
+	if cn.written && r.Sent != nil {
 		r.Sent()
 	}
 	cn.enterPhase(PhaseHead, c.cfg.Timeouts.FirstByte, "first byte")
@@ -341,6 +373,9 @@ func (c *Client) roundTrip(ctx context.Context, cn *conn, r *Request, auth *auth
 	if cn.reused && cn.timedOut(h, err) {
 		cn.answered = false
 		return nil, &Error{Kind: Unreachable, Phase: PhaseHead, Reason: "the provider timed out the idle connection"}
+	}
+	if err == nil && sent != nil && h.status < 300 {
+		return nil, &Error{Kind: InvalidResponse, Phase: PhaseHead, Reason: "a success before the whole request was sent"}
 	}
 	if err == nil {
 		cn.enterPhase(PhaseBody, c.cfg.Timeouts.Idle, "idle")
@@ -383,6 +418,6 @@ func (c *Client) Target(method, path string) string {
 
 // bodyError completes an error of a body with the details of the Client and the connection. cn may be nil.
 func (c *Client) bodyError(e *Error, cn *conn) *Error {
-	e.Upstream, e.Target, e.Answered = c.cfg.Name, c.base, cn == nil || cn.answered
+	e.Upstream, e.Target, e.Written, e.Answered = c.cfg.Name, c.base, true, cn == nil || cn.answered
 	return e
 }

@@ -31,6 +31,8 @@ type conn struct {
 	idle     time.Time // when the connection became idle
 	retire   time.Time // the connection is not reused after this time
 	reused   bool      // the connection has carried an earlier request
+	sending  bool      // a part of the current request may have been written
+	written  bool      // the current request has been written whole
 	unusable bool      // the connection must not be reused
 	closed   bool
 }
@@ -112,23 +114,37 @@ func (c *conn) makeRoom() bool {
 	return true
 }
 
-// stale reports whether an idle connection can no longer be used: the peer has closed it, or has sent unsolicited data.
-func (c *conn) stale() bool {
-	if c.poll.readable() {
-		return true
+// checkSilent fails with errEarly if something has arrived, without waiting, and with another error if the connection
+// has ended. What has arrived is in buf, which must be empty. TLS records without data, such as session tickets, do not
+// count.
+func (c *conn) checkSilent() (err error) {
+	if !c.tls && !c.poll.readable() {
+		return nil
 	}
+	c.noWait = true
+	c.w, err = c.rw.Read(c.acquireBuffer())
+	c.noWait = false
+	if c.w > 0 {
+		return errEarly
+	}
+	c.releaseBuffer()
+	if errors.Is(err, os.ErrDeadlineExceeded) {
+		return nil
+	}
+	return err
+}
+
+// writeRequest writes p and q, which are parts of a request.
+func (c *conn) writeRequest(p, q []byte) (err error) {
+	c.sending = true
 	if !c.tls {
-		return false
+		_, err = c.write(p, q)
+		return err
 	}
-	// Data that follows the last response may have been decrypted along with it. A read with an expired deadline
-	// returns such data without touching the network.
-	if c.rw.SetReadDeadline(time.Unix(1, 0)) != nil {
-		return true
+	if _, err = c.rw.Write(p); err == nil && len(q) > 0 {
+		_, err = c.rw.Write(q)
 	}
-	c.readDeadline = time.Time{}
-	var b [1]byte
-	_, err := c.rw.Read(b[:])
-	return !errors.Is(err, os.ErrDeadlineExceeded)
+	return err
 }
 
 // close closes the connection without sending close_notify, because that write could block and no response depends on

@@ -27,5 +27,9 @@
 // net/http parses every accepted header in the same way. Bodies are decoded in place in the read buffer, so bytes are
 // passed on as soon as they arrive, without a copy.
 //
+// A response belongs to the request that was written whole before it arrived. On a reused connection, everything that
+// arrives earlier closes the connection, and the request is sent on another one. On a new connection, an error may
+// arrive earlier, from a provider that rejects the connection or a long body.
+//
 // Concurrency: a Client is safe for concurrent use. A Response belongs to one goroutine at a time.
 package upstream

@@ -67,6 +67,7 @@ type Error struct {
 	Upstream string // Config.Name
 	Target   string // method and URL without the query
 	Reason   string // may be empty
+	Written  bool   // the request was written whole: the provider may have served it, and may bill it
 	Answered bool   // at least one byte of the response had arrived
 	Cause    error  // may be nil
 }

@@ -19,6 +19,9 @@ type Stats struct {
 	Stale   uint64 // idle connections found closed by the peer
 	Retried uint64 // requests resent because their reused connection turned out to be closed or timed out
 
+	// Unsolicited counts connections closed because the peer sent bytes that no request had asked for.
+	Unsolicited uint64
+
 	Reauthorized uint64 // requests resent with another credential because the provider rejected or rate-limited the first
 }
 
@@ -48,16 +51,16 @@ type grant struct{ conn *conn }
 // the time of the call.
 func (p *pool) acquire(ctx context.Context, now time.Time) (*conn, error) {
 	c, err := p.acquireSlot(ctx)
-	for c != nil {
-		old := p.tooOld(c, now)
-		if !old && now.Sub(c.idle) < p.age && !c.stale() {
-			p.count(func(s *Stats) { s.Reused++ })
-			return c, nil
-		}
+	if c != nil && p.expired(c, now) {
 		c.close()
-		c = p.replacement(old)
+		c = p.replacement(now)
 	}
-	return nil, err
+	return c, err
+}
+
+// expired reports whether an idle connection must not be reused because of its age.
+func (p *pool) expired(c *conn, now time.Time) bool {
+	return p.tooOld(c, now) || now.Sub(c.idle) >= p.age
 }
 
 // tooOld reports whether a connection has reached its maximum age. Without one, a connection that is always in use
@@ -69,19 +72,21 @@ func (p *pool) tooOld(c *conn, now time.Time) bool {
 	return !now.Before(c.retire)
 }
 
-// replacement returns another idle connection in place of one that was too old or closed by the peer, or nil if there
-// is none. The caller keeps its slot.
-func (p *pool) replacement(old bool) *conn {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if !old {
-		p.stats.Stale++
+// replacement returns another idle connection in place of one that cannot be used, or nil if there is none. The caller
+// keeps its slot.
+func (p *pool) replacement(now time.Time) *conn {
+	for {
+		p.mu.Lock()
+		c := p.pop()
+		if c != nil {
+			p.open--
+		}
+		p.mu.Unlock()
+		if c == nil || !p.expired(c, now) {
+			return c
+		}
+		c.close()
 	}
-	c := p.pop()
-	if c != nil {
-		p.open--
-	}
-	return c
 }
 
 // pop takes the most recently used idle connection. p.mu is held.
@@ -265,7 +270,8 @@ func (p *pool) snapshot() Stats {
 func (s Stats) Plus(o Stats) Stats {
 	return Stats{
 		Open: s.Open + o.Open, Idle: s.Idle + o.Idle, InUse: s.InUse + o.InUse, Waiting: s.Waiting + o.Waiting,
-		Dialled: s.Dialled + o.Dialled, Reused: s.Reused + o.Reused, Stale: s.Stale + o.Stale, Retried: s.Retried + o.Retried, Reauthorized: s.Reauthorized + o.Reauthorized,
+		Dialled: s.Dialled + o.Dialled, Reused: s.Reused + o.Reused, Stale: s.Stale + o.Stale, Retried: s.Retried + o.Retried,
+		Unsolicited: s.Unsolicited + o.Unsolicited, Reauthorized: s.Reauthorized + o.Reauthorized,
 	}
 }
 

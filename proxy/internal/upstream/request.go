@@ -27,9 +27,10 @@ type Request struct {
 	Body        []byte
 	ContentType string
 	Accept      string
-	Client      uint64 // a hash of the client, by which one of several credentials is chosen
-	Sent        func() // called when the request has been sent, before the wait for the response; may be nil
-	Once        bool   // if the provider rejects or rate-limits the secret, neither pause it nor try another one
+	Client      uint64             // a hash of the client, by which one of several credentials is chosen
+	Account     credential.Account // the one to use, in whatever state it is; 0 leaves the choice to Client
+	Sent        func()             // called when the request has been written whole, before the wait for the response; may be nil
+	Once        bool               // if the provider rejects or rate-limits the secret, neither pause it nor try another one
 }
 
 // authorization is what a credential adds to a request.
@@ -186,21 +187,36 @@ func (c *Client) build(s *sender, r *Request, auth *authorization, secure bool) 
 	return r.Body[n:]
 }
 
+// splitBody is the length above which a body's last lastPart bytes are written on their own, if nothing has arrived
+// until then, because the write of a long body may wait for the peer.
+const (
+	splitBody = 64 << 10
+	lastPart  = 16 << 10
+)
+
 // send writes a request. It releases its memory before the caller waits for the response, because many requests may
-// wait for a long time.
+// wait for a long time. If something arrives before the request is written whole, it fails with errEarly.
 func (c *Client) send(cn *conn, r *Request, auth *authorization) error {
 	s := senders.Get().(*sender)
 	rest := c.build(s, r, auth, cn.tls)
-	var err error
-	if cn.tls {
-		if _, err = cn.rw.Write(s.buf); err == nil && len(rest) > 0 {
-			_, err = cn.rw.Write(rest)
+	var last []byte
+	if n := len(rest) - lastPart; len(rest) > splitBody {
+		rest, last = rest[:n], rest[n:]
+	}
+	err := cn.checkSilent()
+	if err == nil {
+		if cn.reused {
+			c.pool.count(func(s *Stats) { s.Reused++ })
 		}
-	} else {
-		_, err = cn.write(s.buf, rest)
+		err = cn.writeRequest(s.buf, rest)
 	}
 	if cap(s.buf) <= 2*sendBuffer {
 		senders.Put(s)
+	}
+	if err == nil && len(last) > 0 {
+		if err = cn.checkSilent(); err == nil {
+			err = cn.writeRequest(last, nil)
+		}
 	}
 	return err
 }

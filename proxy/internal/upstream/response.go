@@ -9,21 +9,26 @@ import (
 	"time"
 
 	"github.com/sluice-gateway/sluice/proxy/internal/httpfield"
+	"github.com/sluice-gateway/sluice/proxy/internal/upstream/credential"
 	"github.com/sluice-gateway/sluice/sdk/abi"
 )
 
 // Response is a response whose header has arrived. It must be closed, and belongs to one goroutine at a time.
 type Response struct {
-	client *Client
-	conn   *conn // nil once closed
-	status int
-	body   body
-	zip    *inflater // nil if the body is not compressed
-	end    error     // returned by Next at the end of the body; nil until then
+	client  *Client
+	conn    *conn // nil once closed
+	status  int
+	account credential.Account
+	body    body
+	zip     *inflater // nil if the body is not compressed
+	end     error     // returned by Next at the end of the body; nil until then
 }
 
 // Status returns the HTTP status. Redirects are not followed.
 func (r *Response) Status() int { return r.status }
+
+// Account returns the account that the request was made with.
+func (r *Response) Account() credential.Account { return r.account }
 
 // Header returns the value of the first header with a name, ignoring case, or nil if there is none. It is valid until
 // Close. Location is not available.
@@ -287,7 +292,11 @@ func (r *Response) Close() {
 	if r.zip != nil {
 		r.zip.stop()
 	}
-	if c.closed || c.unusable || !r.body.done || c.r != c.w || c.header.last() {
+	reusable := !c.closed && !c.unusable && r.body.done && !c.header.last()
+	if !reusable || c.r != c.w {
+		if reusable {
+			r.client.pool.count(func(s *Stats) { s.Unsolicited++ })
+		}
 		c.close()
 		r.client.pool.discard()
 		return

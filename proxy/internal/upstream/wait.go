@@ -77,10 +77,11 @@ type tickConn struct {
 	pending       net.Buffers   // what remains to be written
 	pendingMem    [2][]byte     // backing array of pending during a write
 	sawEOF        bool          // EOF was read; with TLS, possibly without close_notify
+	noWait        bool          // Read fails instead of waiting
 }
 
-// errEarly ends the sending of a request whose response has already arrived.
-var errEarly = errors.New("the response arrived before the whole request was sent")
+// errEarly ends the sending of a request before which, or during which, bytes have arrived.
+var errEarly = errors.New("a response arrived before the whole request was sent")
 
 func (c *tickConn) beginRequest(ctx context.Context, w Watcher, deadline time.Time) {
 	c.ctx, c.deadline, c.answered = ctx, deadline, false
@@ -160,6 +161,15 @@ func (c *tickConn) nextWake(now time.Time) (wake, latest time.Time) {
 
 // Read implements net.Conn for TLS.
 func (c *tickConn) Read(p []byte) (int, error) {
+	if c.noWait {
+		if !c.poll.readable() {
+			return 0, os.ErrDeadlineExceeded
+		}
+		c.readDeadline = time.Time{}
+		if err := c.Conn.SetReadDeadline(c.readDeadline); err != nil {
+			return 0, err
+		}
+	}
 	n, err := c.Conn.Read(p)
 	c.sawEOF = c.sawEOF || err == io.EOF
 	return n, err

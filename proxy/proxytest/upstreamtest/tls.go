@@ -15,6 +15,7 @@ type TLS struct {
 	Host       string // name in the certificate; "" means 127.0.0.1
 	Expired    bool
 	MaxVersion uint16 // 0 means the newest
+	ClientAuth tls.ClientAuthType
 }
 
 // NewTLS starts a server with TLS and a self-signed certificate.
@@ -25,7 +26,7 @@ func NewTLS(tb testing.TB, o TLS, scripts ...Script) *Server {
 	if err != nil {
 		tb.Fatal(err)
 	}
-	conf := &tls.Config{Certificates: []tls.Certificate{cert}, MaxVersion: o.MaxVersion}
+	conf := &tls.Config{Certificates: []tls.Certificate{cert}, MaxVersion: o.MaxVersion, ClientAuth: o.ClientAuth}
 	if o.MaxVersion != 0 {
 		conf.MinVersion = tls.VersionTLS10
 	}

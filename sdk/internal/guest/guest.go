@@ -42,6 +42,7 @@ type Provider interface {
 // Router is an instance of a router plugin.
 type Router interface {
 	Guest
+	Reads(binding int32) int32
 	Choose(binding int32, input []byte) int32
 }
 

@@ -138,7 +138,7 @@ func TestFlagsOfTheGateway(t *testing.T) {
 			t.Errorf("%s is %b, want %b (%v)", name, s.Flags, 1<<bit, err)
 		}
 	}
-	if last := sdk.FlagCacheControl; 1<<(len(names)-1) != last {
+	if last := sdk.FlagToolNames; 1<<(len(names)-1) != last {
 		t.Errorf("the gateway has %d flags, the last one here is %b", len(names), last)
 	}
 }

@@ -42,7 +42,7 @@ var shape = json.NewShape("request_id", "time", "attempt", "random", "stream", "
 
 // flagNames are the names of the flags, in the order of their bits.
 var flagNames = json.NewShape("tools", "tool_history", "thinking", "reasoning", "reasoning_history", "images", "files", "audio",
-	"response_format", "logprobs", "parallel_tools", "cache_control")
+	"response_format", "logprobs", "parallel_tools", "cache_control", "tool_names")
 
 // Parse parses a document that consists of a summary.
 func (r *Reader) Parse(s *sdk.Summary, document []byte) error {

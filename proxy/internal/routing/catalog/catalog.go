@@ -52,6 +52,7 @@ const maxBackoff = 5 * time.Minute
 
 // Catalog holds the models of one configuration.
 type Catalog struct {
+	config     *config.Config
 	lister     Lister
 	o          Options
 	configured []*Model
@@ -111,7 +112,7 @@ func New(cfg *config.Config, l Lister, o Options) *Catalog {
 	}
 	previous := o.Previous
 	o.Previous = nil
-	c := &Catalog{lister: l, o: o, configured: configuredModels(cfg), byID: map[string]*Model{}, reserved: map[string]bool{}}
+	c := &Catalog{config: cfg, lister: l, o: o, configured: configuredModels(cfg), byID: map[string]*Model{}, reserved: map[string]bool{}}
 	c.ctx, c.cancel = context.WithCancel(context.Background())
 	for _, m := range c.configured {
 		c.byID[m.ID] = m
@@ -145,7 +146,7 @@ func (c *Catalog) inherit(old *Catalog) {
 				continue
 			}
 			if l, ok := old.lists.Peek(b.Name); ok {
-				c.lists.Add(a.Name, &list{l.listed, listedModels(a, l.listed), l.until})
+				c.lists.Add(a.Name, &list{l.listed, listedModels(c.config, a, l.listed), l.until})
 			}
 		}
 	}
@@ -310,7 +311,7 @@ func (c *Catalog) fetch(s *source) {
 	got, err := c.callLister(ctx, s.provider.Name)
 	var models []*Model
 	if err == nil {
-		models = listedModels(s.provider, got)
+		models = listedModels(c.config, s.provider, got)
 	}
 	now := c.o.Now()
 	c.mu.Lock()

@@ -51,12 +51,12 @@ targets = [{ provider = "off" }]
 [[models]]
 id = "bare"
 kinds = ["rerank", "embeddings"]
-targets = [{ provider = "demo" }]
+targets = [{ provider = "first" }]
 `
 
 func parse(t testing.TB, text string) *config.Config {
 	t.Helper()
-	c, err := config.Parse("gateway.toml", []byte(text), config.Options{Bundled: []string{"demo", "openai"}})
+	c, err := config.Parse("gateway.toml", []byte(text), config.Options{Bundled: []string{"demo", "openai", "router"}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -166,7 +166,7 @@ func TestModelJSON(t *testing.T) {
 	c.List(t.Context())
 	tests := map[string]string{
 		"demo":    `{"id":"demo","object":"model","created":1767225600,"owned_by":"sluice","display_name":"The \u003cDemo\u003e","pricing":{"input":0.0000001,"output":345678.9},"max_tokens":100,"thinking":true}`,
-		"bare":    `{"id":"bare","object":"model","created":0,"owned_by":"demo","display_name":"bare","pricing":{"input":0,"output":0},"pricing_known":false,"thinking":false,"kinds":["embeddings","rerank"]}`,
+		"bare":    `{"id":"bare","object":"model","created":0,"owned_by":"first","display_name":"bare","pricing":{"input":0,"output":0},"pricing_known":false,"thinking":false,"kinds":["embeddings","rerank"]}`,
 		"full":    `{"id":"full","object":"model","created":5,"owned_by":"them","display_name":"Full","pricing":{"input":1.5,"output":2},"max_tokens":7,"thinking":true}`,
 		"plain":   `{"id":"plain","object":"model","created":0,"owned_by":"first","display_name":"plain","pricing":{"input":0,"output":0},"pricing_known":false,"thinking":false}`,
 		"talk":    `{"id":"talk","object":"model","created":0,"owned_by":"first","display_name":"talk","pricing":{"input":0,"output":0},"pricing_known":false}`,

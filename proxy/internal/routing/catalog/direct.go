@@ -28,9 +28,7 @@ func configuredDirect(cfg *config.Config, configured []*Model) (models []*Model,
 				continue
 			}
 			d := *m
-			if t.Pricing.Known {
-				d.Pricing = t.Pricing
-			}
+			d.Pricing = t.Pricing
 			t.Weight, t.Priority, t.Fallback = 1, 0, false
 			d.DisplayName, d.OwnedBy, d.Targets = t.Model, t.Provider, []config.Target{t}
 			direct := d.direct()

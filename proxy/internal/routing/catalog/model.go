@@ -20,6 +20,7 @@ type Model struct {
 	MaxTokens        int64           // 0 if unknown
 	DefaultMaxTokens int64           // 0 if unset
 	MaxImageTokens   int64           // 0 if unknown
+	TokensPerByte    float64         // maximum tokens of a byte of a prompt's text; 0 means 1
 	Thinking         bool            // thinking may be requested; also true if a list does not say
 	Kinds            config.Kinds    // kinds of requests that the model serves; all if a list does not say
 	Targets          []config.Target // targets whose provider is on; at least one
@@ -68,7 +69,7 @@ func (l *Listed) pricing() config.Pricing {
 	if !inputOK || !outputOK {
 		return config.Pricing{}
 	}
-	return config.Pricing{Input: l.Pricing.Input, Output: l.Pricing.Output, Known: true, Prices: cost.New(rates)}
+	return config.Pricing{Input: l.Pricing.Input, Output: l.Pricing.Output, Known: true, Prices: cost.New(rates), Source: config.PricesListed}
 }
 
 // configuredModels returns the configured models that have a target whose provider is on.
@@ -81,7 +82,7 @@ func configuredModels(cfg *config.Config) []*Model {
 		}
 		m := &Model{
 			ID: c.ID, DisplayName: c.DisplayName, OwnedBy: c.OwnedBy, Created: c.Created, Pricing: c.Pricing,
-			MaxTokens: c.MaxTokens, DefaultMaxTokens: c.DefaultMaxTokens, MaxImageTokens: c.MaxImageTokens, Thinking: c.Thinking,
+			MaxTokens: c.MaxTokens, DefaultMaxTokens: c.DefaultMaxTokens, MaxImageTokens: c.MaxImageTokens, TokensPerByte: c.TokensPerByte, Thinking: c.Thinking,
 			Kinds: c.Kinds,
 		}
 		for _, t := range c.Targets {
@@ -102,17 +103,18 @@ const (
 
 // listedModels returns the models of a provider's list, sorted by id. It omits models with an invalid id and those that
 // the configuration does not select.
-func listedModels(p *config.Provider, list []Listed) []*Model {
+func listedModels(cfg *config.Config, p *config.Provider, list []Listed) []*Model {
 	out := make([]*Model, 0, min(len(list), maxListed))
 	for i := range list {
 		l := &list[i]
 		if !validID(l.ID) || !selected(p, l.ID) || len(out) == maxListed {
 			continue
 		}
+		pricing := cfg.PricingOf(p, l.ID, l.pricing())
 		m := &Model{
 			ID: l.ID, DisplayName: cmp.Or(l.DisplayName, l.ID), OwnedBy: cmp.Or(l.OwnedBy, p.Name), Created: max(l.Created, 0),
-			Pricing: l.pricing(), MaxTokens: max(l.MaxTokens, 0), Thinking: l.Thinking == nil || *l.Thinking, Listed: true,
-			Targets: []config.Target{{Provider: p.Name, Model: l.ID, Weight: 1, Options: p.Options}},
+			Pricing: pricing, MaxTokens: max(l.MaxTokens, 0), Thinking: l.Thinking == nil || *l.Thinking, Listed: true,
+			Targets: []config.Target{{Provider: p.Name, Model: l.ID, Weight: 1, Options: p.Options, Pricing: pricing}},
 		}
 		kinds, known := l.kinds()
 		if m.Kinds = kinds; !known {

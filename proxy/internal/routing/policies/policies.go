@@ -11,7 +11,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 
 	"github.com/sluice-gateway/sluice/proxy/config"
 	"github.com/sluice-gateway/sluice/proxy/internal/breaker"
@@ -72,7 +71,7 @@ func (s *Set) Of(m *catalog.Model) *routing.Policy {
 	if p, ok := s.configured[m.ID]; ok {
 		return p
 	}
-	return s.simple(m.ID, m.Targets, m.Pricing, s.config.Router.Affinity, s.router)
+	return s.simple(m.ID, m.Targets, s.config.Router.Affinity, s.router)
 }
 
 // Configured returns the policy of a configured model, or nil if the model has no target whose provider is on.
@@ -110,7 +109,7 @@ func (s *Set) bind(ctx context.Context, routers *binder, m *config.Model) (*rout
 		return nil, err
 	}
 	registry := s.lasting.Registry
-	p := s.simple(m.ID, m.Targets, m.Pricing, m.Affinity, router)
+	p := s.simple(m.ID, m.Targets, m.Affinity, router)
 	s.addCanary(p, m)
 	for i := range p.Targets {
 		t := &p.Targets[i]
@@ -138,9 +137,9 @@ func (s *Set) bind(ctx context.Context, routers *binder, m *config.Model) (*rout
 }
 
 // simple returns a policy that has only targets and a router.
-func (s *Set) simple(model string, configured []config.Target, price config.Pricing, affinity config.Affinity, router *routing.Router) *routing.Policy {
+func (s *Set) simple(model string, configured []config.Target, affinity config.Affinity, router *routing.Router) *routing.Policy {
 	p := &routing.Policy{
-		Model: model, Targets: s.targets(configured, price), Router: router, Affinity: affinity, Zone: s.config.Router.Zone,
+		Model: model, Targets: s.targets(configured), Router: router, Affinity: affinity, Zone: s.config.Router.Zone,
 		Retry: config.DefaultRetry(len(configured)),
 	}
 	for i := range p.Targets {
@@ -149,9 +148,8 @@ func (s *Set) simple(model string, configured []config.Target, price config.Pric
 	return p
 }
 
-// targets returns the configured targets whose providers are on. price is the model's, for targets without prices of
-// their own.
-func (s *Set) targets(configured []config.Target, price config.Pricing) []routing.Target {
+// targets returns the configured targets whose providers are on.
+func (s *Set) targets(configured []config.Target) []routing.Target {
 	var targets []routing.Target
 	registry := s.lasting.Registry
 	for i := range configured {
@@ -160,13 +158,9 @@ func (s *Set) targets(configured []config.Target, price config.Pricing) []routin
 		if p == nil {
 			continue
 		}
-		pricing := price
-		if t.Pricing.Known {
-			pricing = t.Pricing
-		}
 		targets = append(targets, routing.Target{
 			Provider: t.Provider, Model: t.Model, Weight: t.Weight, Priority: t.Priority, Fallback: t.Fallback,
-			InputPrice: pricing.Input, OutputPrice: pricing.Output, Prices: pricing.Prices, CachesPrompts: p.CachesPrompts,
+			InputPrice: t.Pricing.Input, OutputPrice: t.Pricing.Output, Prices: t.Pricing.Prices, CachesPrompts: p.CachesPrompts,
 			Options: t.Options, ServiceTier: estimate.OptionsTier(t.Options), When: t.When,
 			Stats: registry.Stats(t.Provider, t.Model), Breaker: breakerConfig(&p.Breaker), Budget: registry.Budget(t.Provider), RetryShare: p.RetryBudget,
 		})
@@ -178,8 +172,8 @@ func breakerConfig(c *config.Breaker) breaker.Config {
 	return breaker.Config{Consecutive: c.Failures, Share: c.Share, Window: c.Window, Pause: c.Pause, MaxPause: c.MaxPause}
 }
 
-// addCanary adds a model's canary to its policy, and the canary's target if it is not one of the model's. The canary's
-// state is kept even while its provider, or all of the model's, are off.
+// addCanary adds a model's canary and its target to the model's policy. The canary's state is kept even while its
+// provider, or all of the model's, are off.
 func (s *Set) addCanary(p *routing.Policy, m *config.Model) {
 	c := m.Canary
 	if c == nil {
@@ -192,32 +186,20 @@ func (s *Set) addCanary(p *routing.Policy, m *config.Model) {
 	if len(p.Targets) == 0 || s.providers[c.Provider] == nil {
 		return
 	}
-	at := slices.IndexFunc(p.Targets, func(t routing.Target) bool { return t.Provider == c.Provider && t.Model == c.Model })
-	only := at < 0
-	if only {
-		at = len(p.Targets)
-		p.Targets = append(p.Targets, s.targets([]config.Target{{Provider: c.Provider, Model: c.Model, Weight: 1, Options: c.Options}}, m.Pricing)...)
-	}
-	p.Canary = &routing.Canary{Target: at, Only: only, State: state}
+	p.Canary = &routing.Canary{Target: len(p.Targets), State: state}
+	p.Targets = append(p.Targets, s.targets([]config.Target{{Provider: c.Provider, Model: c.Model, Weight: 1, Options: c.Options, Pricing: c.Pricing}})...)
 }
 
-// addShadows adds a model's shadows to its policy, except those whose provider is off. A shadow that is also a target
-// of the model has that target's prices.
+// addShadows adds a model's shadows to its policy, except those whose provider is off.
 func (s *Set) addShadows(p *routing.Policy, m *config.Model) {
 	for i := range m.Shadows {
 		c := &m.Shadows[i]
 		if s.providers[c.Provider] == nil {
 			continue
 		}
-		prices := m.Pricing.Prices
-		for j := range m.Targets {
-			if t := &m.Targets[j]; t.Provider == c.Provider && t.Model == c.Model && t.Pricing.Known {
-				prices = t.Pricing.Prices
-			}
-		}
 		p.Shadows = append(p.Shadows, routing.Shadow{
 			Target: routing.Target{
-				Provider: c.Provider, Model: c.Model, Options: c.Options, ServiceTier: estimate.OptionsTier(c.Options), Prices: prices,
+				Provider: c.Provider, Model: c.Model, Options: c.Options, ServiceTier: estimate.OptionsTier(c.Options), Prices: c.Pricing.Prices,
 			},
 			Share:   c.Share,
 			Figures: s.lasting.Registry.Shadow(routing.ShadowName{Model: m.ID, Provider: c.Provider, Target: c.Model}),

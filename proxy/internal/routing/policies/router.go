@@ -8,7 +8,11 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/internal/plugin"
 	"github.com/sluice-gateway/sluice/proxy/internal/routing"
 	"github.com/sluice-gateway/sluice/proxy/internal/upstream/credential"
+	"github.com/sluice-gateway/sluice/sdk/abi"
 )
+
+// costsMinor is the minor version of the ABI from which on the document has expected costs.
+const costsMinor = 6
 
 // chooser adapts a router plugin to routing.Chooser.
 type chooser struct{ binding *plugin.Binding }
@@ -44,6 +48,9 @@ func (b *binder) bind(ctx context.Context, c config.ModelRouter) (*routing.Route
 		return nil, err
 	}
 	r := &routing.Router{Plugin: c.Plugin, Chooser: chooser{binding}, Always: b.config.Always, Refuse: b.config.Refuse, Reads: b.config.Reads}
+	if r.Parts, r.Compact = binding.Reads(); !r.Compact && used.Minor() >= costsMinor {
+		r.Parts = abi.RouterCosts
+	}
 	b.bound[key] = r
 	return r, nil
 }

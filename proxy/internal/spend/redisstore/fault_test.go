@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/sluice-gateway/sluice/proxy/config"
 	"github.com/sluice-gateway/sluice/proxy/internal/spend"
 	"github.com/sluice-gateway/sluice/proxy/internal/spend/redisstore"
 	"github.com/sluice-gateway/sluice/proxy/internal/testing/redistest"
@@ -246,5 +247,75 @@ func TestSecretsAreNotInErrors(t *testing.T) {
 	}
 	if g := newGateway(t, "redis://:right@"+server.Addr, "a"); g.request(1).Counters[0].Granted != 1 {
 		t.Error("the correct password was not accepted")
+	}
+}
+
+// TestLateReplies holds replies of a real server under a book. One late reply refuses nothing: the request that waits
+// for it is served by the next one. After a second one in a row, the store is down, until it replies again.
+//
+// covers: F71
+func TestLateReplies(t *testing.T) {
+	if testing.Short() {
+		t.Skip("waits for the timeout of three calls")
+	}
+	server := redistest.Start(t, redistest.Options{})
+	relay := newRelay(t, server.Addr)
+	s := open(t, storeConfig("redis://"+relay.addr), 0)
+	slow := make(chan struct{}, 1)
+	book := spend.NewBook(spend.Options{Store: s, Manual: true, Timeout: time.Second / 2, Events: func(e spend.Event) {
+		if e.Kind == spend.EventStoreSlow {
+			slow <- struct{}{}
+		}
+	}})
+	accounts, err := book.Open([]spend.Limit{{Scope: scope, Budgets: []config.Budget{{Limit: 1000, Strict: true, Per: config.PerTotal, WhenDown: config.DownDeny}}}}, time.Now())
+	if err != nil {
+		t.Fatal(err)
+	}
+	reserve := func() error {
+		if e := new(spend.Hold).Reserve(spend.Scopes{accounts.Account(spend.Key, scope.Name)}, &spend.Need{Fixed: 100}, time.Now()); e != nil {
+			return e
+		}
+		return nil
+	}
+	inTime := func() { // on a loaded machine, a reply may be late by itself
+		t.Helper()
+		wait(t, func() bool { return book.Sync() == nil })
+	}
+	inTime()
+	relay.hold()
+	served := make(chan error)
+	go func() { served <- reserve() }()
+	<-slow // the first reply is late
+	if state, _ := book.State(); state.Down {
+		t.Errorf("down after one late reply: %v", state.Err)
+	}
+	relay.pass()
+	if err := <-served; err != nil {
+		t.Errorf("the request that waited for a late reply: %v", err)
+	}
+	inTime()
+	relay.hold()
+	for i := range 2 {
+		if book.Sync() == nil {
+			t.Fatal("a held reply arrived")
+		}
+		if state, _ := book.State(); state.Down != (i == 1) {
+			t.Errorf("after %d late replies: %+v", i+1, state)
+		}
+	}
+	if err := reserve(); err == nil {
+		t.Error("a request was served while the store was down")
+	}
+	relay.pass()
+	inTime()
+	if err := reserve(); err != nil {
+		t.Errorf("after the store replied again: %v", err)
+	}
+	relay.redirect("127.0.0.1:1") // an error of the connection counts at once
+	if book.Sync() == nil {
+		t.Fatal("no error without a connection")
+	}
+	if state, _ := book.State(); !state.Down {
+		t.Error("not down after an error of the connection")
 	}
 }

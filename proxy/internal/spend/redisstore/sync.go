@@ -1,6 +1,7 @@
 package redisstore
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha1"
 	_ "embed"
@@ -8,6 +9,7 @@ import (
 	"fmt"
 	"hash/fnv"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/redis/rueidis"
@@ -29,7 +31,17 @@ const (
 // script is a Lua script with its SHA-1, which EVALSHA refers to it by.
 type script struct{ text, sum string }
 
+// newScript returns a script whose errors about the data of a key begin with damagedPrefix and the key. at is the key
+// that the text is about to use, at first the first one.
 func newScript(text string) script {
+	text = "local at = KEYS[1]\nlocal function apply()\n" + text + `end
+local ok, result = pcall(apply)
+if ok then return result end
+local text = type(result) == 'table' and result.err or tostring(result)
+if string.find(text, 'WRONGTYPE') or string.find(text, 'attempt to ') or string.find(text, 'bad argument') then
+	text = 'DAMAGED ' .. at .. ': ' .. text
+end
+return {err = text}`
 	sum := sha1.Sum([]byte(text))
 	return script{text, hex.EncodeToString(sum[:])}
 }
@@ -141,6 +153,10 @@ func (s *Store) sync(ctx context.Context, reports []spend.Report, replies []spen
 		if err != nil && i >= len(reports) {
 			continue // a node of the Cluster is down; the other nodes can be used
 		}
+		if err := damaged(err); err != nil {
+			replies[i] = spend.Reply{Err: fmt.Errorf("store: report of %s: %w", reports[i].Scope, err), Counters: replies[i].Counters[:0]}
+			continue
+		}
 		if err != nil {
 			return fmt.Errorf("store: report of %s: %w", reports[i].Scope, err)
 		}
@@ -157,6 +173,18 @@ func (s *Store) sync(ctx context.Context, reports []spend.Report, replies []spen
 	s.mu.Unlock()
 	for i := range replies {
 		replies[i].Lost = replies[i].Lost || lost
+	}
+	return nil
+}
+
+const damagedPrefix = "DAMAGED "
+
+// damaged returns a spend.ErrDamaged that names the key if a script's error is about the data of a key, otherwise nil.
+func damaged(err error) error {
+	if e, is := rueidis.IsRedisErr(err); is {
+		if text, is := strings.CutPrefix(e.Error(), damagedPrefix); is {
+			return fmt.Errorf("%w: %s", spend.ErrDamaged, text)
+		}
 	}
 	return nil
 }
@@ -296,6 +324,7 @@ func (s *Store) Credit(ctx context.Context, scope spend.Scope, w spend.Window, a
 		return err
 	}
 	if err := results[0].Error(); err != nil {
+		err = cmp.Or(damaged(err), err)
 		return fmt.Errorf("store: credit of %s: %w", scope, err)
 	}
 	return nil

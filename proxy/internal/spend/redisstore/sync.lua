@@ -23,7 +23,7 @@ end
 -- Data that another process has written may be an outdated copy.
 local run = string.match(redis.call('INFO', 'server'), 'run_id:(%w+)') or ''
 local tag = redis.call('HMGET', KEYS[1], 'run', 'generation', 'until')
-local generation, recovering = tonumber(tag[2] or 0), tonumber(tag[3] or 0)
+local generation, recovering = tonumber(tag[2] or 0) + 0, tonumber(tag[3] or 0) + 0 -- fails if they are not numbers
 local function lose()
 	generation, recovering = math.max(now, generation + 1), now + recovery
 	redis.call('HSET', KEYS[1], 'run', run, 'generation', int(generation), 'until', int(recovering))
@@ -33,6 +33,7 @@ if tag[1] ~= run then lose() end
 local reply = {now, generation, 0, 0, 0}
 local counters, behind = (#ARGV - 8) / 11, false
 if #KEYS > 1 then
+	at = KEYS[2]
 	local last = ints(redis.call('HGET', KEYS[2], me) or '0')[1]
 	if number <= last then return {now, generation, last, 1, 0} end
 	behind = acknowledged > last
@@ -115,6 +116,7 @@ for i = 0, counters - 1 do
 	for j = 0, 4 do reply[out + j] = 0 end
 	if kind > 0 or to == 0 or now >= from and now < to then
 		local key = KEYS[3 + i]
+		at = key
 		local all = redis.call('HMGET', key, 'taken', 'used', 'credit', 'level', 'at', 'next', me)
 		local c = {taken = tonumber(all[1] or 0), used = tonumber(all[2] or 0), credit = tonumber(all[3] or 0), level = tonumber(all[4] or 0), at = tonumber(all[5] or now), next = tonumber(all[6] or 0)}
 		local rate, retry = kind == 1 or kind == 2, 0

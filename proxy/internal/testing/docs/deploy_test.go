@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"net"
+	"os/exec"
 	"regexp"
 	"slices"
 	"strings"
@@ -200,5 +201,28 @@ func TestKubernetesManifest(t *testing.T) {
 	}
 	if shutdown := cfg.Server.DrainDelay + cfg.Server.ShutdownTimeout; shutdown.Seconds() == 0 || !strings.Contains(manifest, "terminationGracePeriodSeconds: 80 ") || shutdown.Seconds() >= 75 {
 		t.Errorf("shutdown may take %v, but terminationGracePeriodSeconds must be 80 and allow for it", shutdown)
+	}
+}
+
+// TestImageKeepsHealthCheck checks that each tool builds the image in a format that has health checks.
+func TestImageKeepsHealthCheck(t *testing.T) {
+	if testing.Short() {
+		t.Skip("runs make")
+	}
+	if _, err := exec.LookPath("make"); err != nil {
+		t.Skip("make is not installed")
+	}
+	if !strings.Contains(read(t, "Dockerfile"), "\nHEALTHCHECK CMD ") {
+		t.Error("Dockerfile has no health check")
+	}
+	for tool, docker := range map[string]bool{"docker": false, "podman": true, "buildah": true, "/usr/bin/buildah": true} {
+		out, err := exec.Command("make", "-n", "image", "IMAGETOOL="+tool).Output()
+		if err != nil {
+			t.Fatal(err)
+		}
+		build := regexp.MustCompile(`(?m)^` + tool + ` build .*$`).FindString(string(out))
+		if build == "" || strings.Contains(build, " --format docker ") != docker {
+			t.Errorf("%s: %q, want --format docker: %t", tool, build, docker)
+		}
 	}
 }

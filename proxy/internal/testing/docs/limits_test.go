@@ -38,17 +38,22 @@ func TestGeneratedLimits(t *testing.T) {
 		{"stop sequences", formatNumber(int64(request.Stop))},
 		{"entries of `logit_bias`", formatNumber(int64(request.LogitBias))},
 		{"length of a client's `x-request-id`", number("proxy/internal/endpoint", "maxRequestID")},
+		{"rest of a rejected request that is read before the connection is closed", bytes("proxy/internal/downstream", "maxRest") + ", or " + bytes("proxy/internal/downstream", "maxKnownRest") + " with a valid key"},
 		{"gateways that a request may pass", number("proxy/internal/admission", "maxHops")},
+		{"wait of a request for capacity, if its key is within its share of `max_requests`", duration("proxy/internal/admission", "maxWait")},
 		{"non-streaming response of a provider", bytes("proxy", "maxDocument")},
 		{"`retry-after` of a provider", duration("proxy/internal/upstream", "maxRetryAfter")},
 		{"signed reasoning that is remembered for tool calls", bytes("proxy/internal/thinking", "DefaultMaxSize") + ", or a sixteenth of the memory"},
 		{"remembered reasoning that is not used", duration("proxy/internal/thinking", "DefaultTTL")},
+		{"responses and threads stored by providers of which the gateway knows who made them", number("proxy/internal/ownership", "MaxObjects") + ", for " + duration("proxy/internal/ownership", "TTL")},
 		{"models of a provider's list", number("proxy/internal/routing/catalog", "maxListed")},
 		{"use of a DNS result", duration("proxy/internal/upstream", "namesFresh")},
 		{"use of an expired DNS result while the name server fails", duration("proxy/internal/upstream", "namesStale")},
 	} {
 		fmt.Fprintf(&b, "| %s | %s |\n", l[0], l[1])
 	}
+	b.WriteString("\nHTTP/1.1 cannot tell a response from one that nobody asked for, and that a provider sends on a reused connection after the next request was\n" +
+		"sent: the client of that request receives it. What arrives earlier closes the connection.\n")
 	checkGenerated(t, "docs/limits.md", b.String())
 }
 

@@ -1,6 +1,7 @@
 package e2e_test
 
 import (
+	"encoding/json"
 	"fmt"
 	"io"
 	"net/http"
@@ -92,28 +93,35 @@ func pathVectors() []vector {
 	return vectors
 }
 
-// TestPathsAreSanitised checks that the log and the client do not see the parts of a path that may be secret.
+// TestPathsAreSanitised checks that the log does not show the parts of a path that may be secret, and that the client
+// sees the whole path except what is likely to be a key.
 //
 // covers: F110
 func TestPathsAreSanitised(t *testing.T) {
 	g := proxytest.Start(t, configuration("", ""))
-	for path, want := range map[string]string{
-		"/v1/embeddings/":            "/v1/embeddings/",
-		"/v1/v1/chat/completions":    "/v1/v1/chat/completions",
-		"/v1/sk-canary-0123/models":  "/v1/*/models",
-		"/v1/chat/completions/":      "/v1/chat/completions/",
-		"/v1?key=sk-canary-0123":     "/v1",
-		strings.Repeat("/v1", 20):    strings.Repeat("/v1", 8) + "/…",
-		"/\u202e/" + "%0d%0ax=y":     "/*/*",
-		"/openai/deployments/x/chat": "/openai/deployments/*/chat",
+	for path, want := range map[string]struct{ logged, shown string }{
+		"/v1/embeddings/":            {"/v1/embeddings/", "/v1/embeddings/"},
+		"/v1/v1/chat/completions":    {"/v1/v1/chat/completions", "/v1/v1/chat/completions"},
+		"/v1/sk-canary-0123/models":  {"/v1/*/models", "/v1/*/models"},
+		"/v1/chat/completions/":      {"/v1/chat/completions/", "/v1/chat/completions/"},
+		"/team-7/v1/messages":        {"/*/v1/messages", "/team-7/v1/messages"},
+		"/v1?key=sk-canary-0123":     {"/v1", "/v1"},
+		strings.Repeat("/v1", 20):    {strings.Repeat("/v1", 8) + "/…", strings.Repeat("/v1", 20)},
+		strings.Repeat("/v1", 200):   {strings.Repeat("/v1", 8) + "/…", strings.Repeat("/v1", 200)[:512] + "…"},
+		"/\u202e/" + "%0d%0ax=y":     {"/*/*", `/%E2%80%AE/%0D%0Ax=y`},
+		"/openai/deployments/x/chat": {"/openai/deployments/*/chat", "/openai/deployments/x/chat"},
 	} {
 		r := g.Do(t, "GET", path, "")
-		if line := g.Log.Request(t, r.RequestID()); line["cause"] != "no such path: "+want {
+		if line := g.Log.Request(t, r.RequestID()); line["cause"] != "no such path: "+want.logged {
 			t.Errorf("%s: the log has the cause %q", path, line["cause"])
 		}
-		if !strings.Contains(r.Body, "Unknown URL: GET "+want+". ") {
+		var e struct{ Error struct{ Message string } }
+		if err := json.Unmarshal([]byte(r.Body), &e); err != nil || !strings.HasPrefix(e.Error.Message, "Unknown URL: GET "+want.shown+". ") {
 			t.Errorf("%s: the client receives %s", path, r.Body)
 		}
+	}
+	if strings.Contains(g.Log.String(), "canary") {
+		t.Error("the log has the secret")
 	}
 }
 

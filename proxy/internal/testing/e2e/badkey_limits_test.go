@@ -188,8 +188,8 @@ func TestEveryOutcomeReleasesReservation(t *testing.T) {
 		{name: "reset stream", body: streamed, answer: []upstreamtest.Step{upstreamtest.EventStream(), upstreamtest.Chunk(event("Hello, Hello")), upstreamtest.Reset()}, used: 5},
 		{name: "provider fails", body: helloUpstream, answer: []upstreamtest.Step{upstreamtest.Answer(500, "application/json", `{}`, "Connection: close")}, used: 0},
 		{name: "provider rejects the request", body: streamed, answer: []upstreamtest.Step{upstreamtest.Answer(400, "application/json", `{"error":{"message":"no"}}`, "Connection: close")}, used: 0},
-		{name: "provider closes the connection", body: helloUpstream, answer: []upstreamtest.Step{upstreamtest.Close()}, used: 0},
-		{name: "invalid response", body: helloUpstream, answer: []upstreamtest.Step{upstreamtest.Answer(200, "text/html", "<html>", "Connection: close")}, used: 0},
+		{name: "provider closes the connection", body: helloUpstream, answer: []upstreamtest.Step{upstreamtest.Close()}, used: 2},
+		{name: "invalid response", body: helloUpstream, answer: []upstreamtest.Step{upstreamtest.Answer(200, "text/html", "<html>", "Connection: close")}, used: 2},
 		{name: "client disconnects before the response", body: helloUpstream, answer: []upstreamtest.Step{upstreamtest.AwaitClose()}, leaves: true, used: 2},
 		{name: "client disconnects before the stream", body: streamed, answer: []upstreamtest.Step{upstreamtest.AwaitClose()}, leaves: true, used: 2},
 		{name: "client disconnects during the stream", body: streamed, answer: []upstreamtest.Step{upstreamtest.EventStream(), upstreamtest.Chunk(event("Hello, Hello")), upstreamtest.AwaitClose()}, leaves: true, after: "Hello, Hello", used: 5},
@@ -241,5 +241,41 @@ func TestEveryOutcomeReleasesReservation(t *testing.T) {
 				t.Errorf("%d tokens remaining (%v), want %d to %d", left, err, least, most)
 			}
 		})
+	}
+}
+
+// TestTeamRateLimitHeaders checks that the headers show the tightest limits of a key and its team.
+func TestTeamRateLimitHeaders(t *testing.T) {
+	provider := answeringProvider(t, upstreamtest.Answer(200, "application/json", shortChatResponse, "Connection: close"))
+	for name, c := range map[string]struct {
+		key, team        string
+		limit, remaining int64 // of requests
+	}{
+		"team only":     {"", "limits = { requests_per_minute = 10 }", 10, 9},
+		"key tighter":   {"limits = { requests_per_minute = 5 }", "limits = { requests_per_minute = 10 }", 5, 4},
+		"both the same": {"limits = { requests_per_minute = 5 }", "limits = { requests_per_minute = 5 }", 5, 4},
+	} {
+		g := proxytest.Start(t, budgetConfiguration(provider.URL(), c.key, c.team+"\n", "", ""))
+		r := g.Chat(t, budgetRequest(10, false))
+		if r.Status != 200 {
+			t.Fatalf("%s: %d %s", name, r.Status, r.Body)
+		}
+		wantLimits(t, r, "requests", c.limit, c.remaining)
+	}
+	// Another key of the team has used most of what it may.
+	g := proxytest.Start(t, budgetConfiguration(provider.URL(), "limits = { requests_per_minute = 5 }", "limits = { requests_per_minute = 6 }", "", "")+
+		"[[keys]]\nname = \"other\"\nsecret = \"sk-other-0123456789abcdef\"\nteam = \"research\"\n")
+	for range 3 {
+		if r := g.Do(t, "POST", "/v1/chat/completions", budgetRequest(10, false), "Authorization: Bearer sk-other-0123456789abcdef"); r.Status != 200 {
+			t.Fatal(r.Status, r.Body)
+		}
+	}
+	wantLimits(t, g.Chat(t, budgetRequest(10, false)), "requests", 6, 2)
+	// Each resource has the limit of its own.
+	g = proxytest.Start(t, budgetConfiguration(provider.URL(), "limits = { requests_per_minute = 5 }", "limits = { requests_per_minute = 10, tokens_per_minute = 1000 }", "", ""))
+	r := g.Chat(t, budgetRequest(10, false))
+	wantLimits(t, r, "requests", 5, 4)
+	if got := r.Header.Get("X-Ratelimit-Limit-Tokens"); got != "1000" {
+		t.Errorf("x-ratelimit-limit-tokens is %q", got)
 	}
 }

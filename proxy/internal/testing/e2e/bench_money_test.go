@@ -1,14 +1,9 @@
 package e2e_test
 
 import (
-	"bufio"
 	"fmt"
-	"net"
-	"slices"
 	"strings"
 	"testing"
-
-	"github.com/valyala/fasthttp"
 
 	"github.com/sluice-gateway/sluice/proxy"
 	"github.com/sluice-gateway/sluice/proxy/proxytest"
@@ -43,45 +38,12 @@ func BenchmarkBudgets(b *testing.B) {
 				o.StateDir = b.TempDir()
 			}
 		})
-		conn, err := net.Dial("tcp", g.Addr)
-		if err != nil {
-			b.Fatal(err)
-		}
-		defer conn.Close()
-		r, body := bufio.NewReaderSize(conn, 64<<10), budgetRequest(100, false)
-		request := fmt.Appendf(nil, "POST /v1/chat/completions HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer %s\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s", proxytest.Key, len(body), body)
-		response := new(fasthttp.Response)
-		do[i] = func() {
-			if _, err := conn.Write(request); err != nil {
-				b.Fatal(err)
-			}
-			if err := response.Read(r); err != nil || response.StatusCode() != 200 {
-				b.Fatalf("%v: %d %s", err, response.StatusCode(), response.Body())
-			}
-		}
+		do[i] = benchRequest(b, g.Addr, string(budgetRequest(100, false)))
 	}
 	for b.Loop() {
-		ratios := make([][]float64, len(kinds))
-		for round := range rounds + 1 {
-			took := make([]float64, len(kinds))
-			for n := range kinds {
-				i := (n + round) % len(kinds)
-				began := cpu()
-				for range perRound {
-					do[i]()
-				}
-				took[i] = float64(cpu() - began)
-			}
-			if round == 0 {
-				continue // warm-up
-			}
-			for i := range kinds {
-				ratios[i] = append(ratios[i], took[i]/took[kinds[i].baseline])
-			}
-		}
+		took := alternate(rounds, perRound, do)
 		for i, k := range kinds[1:] {
-			slices.Sort(ratios[i+1])
-			b.ReportMetric(ratios[i+1][rounds/2], k.name+"/"+kinds[k.baseline].name)
+			b.ReportMetric(medianRatio(took[i+1], took[k.baseline]), k.name+"/"+kinds[k.baseline].name)
 		}
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -96,6 +97,54 @@ func cpu() time.Duration {
 		return 0
 	}
 	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
+}
+
+// benchRequest returns a function that sends a chat completions request over one connection and reads the response.
+func benchRequest(b *testing.B, addr, body string) func() {
+	conn, err := net.Dial("tcp", addr)
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.Cleanup(func() { conn.Close() })
+	r, response := bufio.NewReaderSize(conn, 64<<10), new(fasthttp.Response)
+	request := fmt.Appendf(nil, "POST /v1/chat/completions HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer %s\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s", proxytest.Key, len(body), body)
+	return func() {
+		if _, err := conn.Write(request); err != nil {
+			b.Fatal(err)
+		}
+		if err := response.Read(r); err != nil || response.StatusCode() != 200 {
+			b.Fatalf("%v: %d %s", err, response.StatusCode(), response.Body())
+		}
+	}
+}
+
+// alternate calls each function in turn, as often as perRound says, and returns the CPU time of the process for each
+// function and round. A further round, the first, is the warm-up.
+func alternate(rounds, perRound int, do []func()) [][]float64 {
+	took := make([][]float64, len(do))
+	for round := range rounds + 1 {
+		for n := range do {
+			i := (n + round) % len(do)
+			began := cpu()
+			for range perRound {
+				do[i]()
+			}
+			if round > 0 {
+				took[i] = append(took[i], float64(cpu()-began))
+			}
+		}
+	}
+	return took
+}
+
+// medianRatio returns the median over all rounds of the ratio of two CPU times.
+func medianRatio(took, baseline []float64) float64 {
+	ratios := make([]float64, len(took))
+	for i := range took {
+		ratios[i] = took[i] / baseline[i]
+	}
+	slices.Sort(ratios)
+	return ratios[len(ratios)/2]
 }
 
 // fixedResponse responds to every request with the same body.

@@ -461,7 +461,7 @@ func TestKindsOfListedModels(t *testing.T) {
 		upstreamtest.Script{upstreamtest.ReadRequest(), upstreamtest.Answer(200, "application/json", `{"data":[{"id":"text-embedding-3-small"},{"id":"gpt-4o"}]}`, "Connection: close")})
 	g := proxytest.Start(t, configuration("", "")+callProvider("one", provider.URL(), "list_models = {}"))
 	r := g.Do(t, "GET", "/v1/models", "")
-	if !strings.Contains(r.Body, `"pricing_known":false,"kinds":["embeddings"]}`) || !strings.Contains(r.Body, `{"id":"gpt-4o"`) {
+	if !strings.Contains(r.Body, `"pricing":{"input":0.02,"output":0},"kinds":["embeddings"]}`) || !strings.Contains(r.Body, `{"id":"gpt-4o"`) {
 		t.Errorf("got the list %s", r.Body)
 	}
 	if r := g.Chat(t, `{"model":"text-embedding-3-small","messages":[{"role":"user","content":"x"}]}`); r.Status != 404 || !strings.Contains(r.Body, "serves embeddings requests, not chat") {

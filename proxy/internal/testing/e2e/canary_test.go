@@ -201,6 +201,7 @@ func TestExplainErrors(t *testing.T) {
 		{proxy.ExplainRequest{Model: "m", Key: "tests", Random: "1"}, "random is not a number of 16 hexadecimal digits, as in the header x-gateway-route"},
 		{proxy.ExplainRequest{Model: "m", Key: "tests", Headers: map[string]string{"a b": "c"}}, "a header has an invalid name or value"},
 		{proxy.ExplainRequest{Model: "n", Key: "tests", Body: []byte(`{"model":"m","messages":[{"role":"user","content":"x"}]}`)}, "the body names another model: leave out one of the two"},
+		{proxy.ExplainRequest{Key: "tests", Stream: true, Body: []byte(`{"model":"m","messages":[{"role":"user","content":"x"}]}`)}, "the body does not ask for a stream: leave out the stream, or the body"},
 		{proxy.ExplainRequest{Key: "tests", Body: []byte(`{"model":"m","messages":[{"role":"secret","content":"x"}]}`)}, "the request is rejected by the API before it is routed: "},
 	} {
 		if _, err := g.Server.Explain(t.Context(), &c.r); err == nil || !strings.HasPrefix(err.Error(), c.want) || strings.Contains(err.Error(), "secret\"") {

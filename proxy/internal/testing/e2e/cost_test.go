@@ -190,7 +190,7 @@ func TestCostOfSpecialUsage(t *testing.T) {
 }
 
 // TestCostOfTruncatedStream truncates a stream whose usage so far has one completion token, so that the cost is
-// computed from an estimate.
+// computed from an estimate, and from the tokens that the provider may have generated since.
 func TestCostOfTruncatedStream(t *testing.T) {
 	rec := recording{status: 200, contentType: "text/event-stream", body: `event: message_start
 data: {"type":"message_start","message":{"id":"msg_1","type":"message","role":"assistant","model":"m","content":[],"usage":{"input_tokens":100,"output_tokens":1}}}
@@ -206,15 +206,17 @@ data: {"type":"content_block_delta","index":0,"delta":{"type":"text_delta","text
 	g := proxytest.Start(t, pricedConfiguration(url, "[[models]]\nid = \"m\"\ndefault_max_tokens = 100\ntargets = [{ provider = \"anthropic\", model = \"m\", pricing = { input = 3, output = 15 } }]\npricing = { input = 1_000 }\n"))
 	r := g.Chat(t, `{"model":"m","messages":[{"role":"user","content":"x"}],"stream":true}`)
 	line := g.Log.Request(t, r.RequestID())
-	// With the target's prices: 100×3 + 10×15 = 450.
-	if line["cost"] != "0.00045" || line["complete"] != "false" || line["usage_estimated"] != "true" || line["completion_tokens"] != "10" {
+	// With the target's prices: 100×3 + 10×15 = 450, and 256×15 = 3840.
+	if line["cost"] != "0.00429" || line["uncertain_cost"] != "0.00384" || line["complete"] != "false" || line["usage_estimated"] != "true" || line["completion_tokens"] != "10" {
 		t.Errorf("got log line %v", line)
 	}
 }
 
 // TestNoCostWithoutPrices checks that a model without pricing has no cost in the header, the usage and the log.
 func TestNoCostWithoutPrices(t *testing.T) {
-	g := proxytest.Start(t, proxytest.Keys+"[providers.demo]\nplugin = \"demo\"\n[[models]]\nid = \"m\"\ntargets = [{ provider = \"demo\", model = \"demo\" }]\n")
+	up := upstreamtest.New(t, upstreamtest.Script{upstreamtest.ReadRequest(), upstreamtest.Answer(200, "application/json",
+		`{"id":"x","model":"m","choices":[{"index":0,"message":{"role":"assistant","content":"Hi"},"finish_reason":"stop"}],"usage":{"prompt_tokens":5,"completion_tokens":1,"total_tokens":6}}`)})
+	g := proxytest.Start(t, proxytest.Keys+fmt.Sprintf("[providers.own]\npreset = \"vllm\"\nbase_url = %q\n[[models]]\nid = \"m\"\ntargets = [{ provider = \"own\" }]\n", up.URL()))
 	r := g.Chat(t, `{"model":"m","messages":[{"role":"user","content":"x"}]}`)
 	if r.Status != http.StatusOK || r.Header.Get("X-Gateway-Cost") != "" || strings.Contains(r.Body, `"cost"`) {
 		t.Errorf("%d %v %s", r.Status, r.Header, r.Body)

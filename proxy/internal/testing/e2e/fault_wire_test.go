@@ -125,7 +125,7 @@ func fails(failure string, texts ...string) want { return want{texts, failure} }
 
 // frames returns the expected stream, normalized.
 func (w want) frames() string {
-	const chunk = `data: {"id":"ID","object":"chat.completion.chunk","created":0,"model":"m","choices":[{"index":0,"delta":%s,"finish_reason":%s}]}` + "\n\n"
+	const chunk = `data: {"id":"ID","object":"chat.completion.chunk","created":0,"model":"m","system_fingerprint":null,"choices":[{"index":0,"delta":%s,"finish_reason":%s}]}` + "\n\n"
 	var b strings.Builder
 	for i, t := range w.texts {
 		if i == 0 {

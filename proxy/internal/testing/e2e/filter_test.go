@@ -86,6 +86,32 @@ func TestFailedStreamDropsHeldText(t *testing.T) {
 	})
 }
 
+// TestFilterSeesTheWholeRequest checks that a phrase reaches no provider in places other than messages, and that it is
+// refused where it cannot be replaced.
+func TestFilterSeesTheWholeRequest(t *testing.T) {
+	provider := upstreamtest.New(t, upstreamtest.Script{upstreamtest.ReadRequest(), upstreamtest.Answer(200, "application/json",
+		`{"id":"msg_1","type":"message","role":"assistant","model":"m","content":[{"type":"text","text":"a"}],"stop_reason":"end_turn","usage":{"input_tokens":1,"output_tokens":1}}`, "Connection: close")})
+	g := proxytest.Start(t, configuration("", "")+fmt.Sprintf("[providers.p]\nplugin = \"anthropic\"\nbase_url = %q\nauth = { secret = \"sk-upstream-canary\" }\n", provider.URL())+
+		modelWithTargets("m", "p/m")+blocklist("mask", ""))
+	const request = `{"model":"m","max_tokens":10,"messages":[{"role":"user","content":"a"},
+		{"role":"assistant","content":[{"type":"thinking","thinking":"top secret","signature":"c2ln"},{"type":"text","text":"b"}]},
+		{"role":"user","content":[{"type":"search_result","source":"top secret","title":"top secret","content":[{"type":"text","text":"c"}]}]}],
+		"tools":[{"name":"f","input_schema":{"type":"object","title":"top secret","properties":{"a":{"type":"string","description":"top secret"%s}}}}],
+		"metadata":{"user_id":"top secret"},"vendor_option":[{"note":"top secret"}]}`
+	r := g.Do(t, "POST", "/v1/messages", fmt.Sprintf(request, ""))
+	if r.Status != 200 {
+		t.Fatalf("status %d: %s", r.Status, r.Body)
+	}
+	if sent := string(provider.Requests()[0].Body); strings.Contains(sent, "secret") || strings.Count(sent, "[x]") != 6 || strings.Contains(sent, "c2ln") {
+		t.Errorf("the provider was sent %s", sent)
+	}
+	r = g.Do(t, "POST", "/v1/messages", fmt.Sprintf(request, `,"enum":["top secret"]`))
+	if line := g.Log.Request(t, r.RequestID()); r.Status != 400 || !strings.Contains(r.Body, `"type":"invalid_request_error"`) || strings.Contains(r.Body, "secret") ||
+		!strings.Contains(r.Body, "tools[0].input_schema.properties.a.enum[0]") || line["code"] != "filter_refused" || len(provider.Requests()) != 1 {
+		t.Errorf("status %d: %s\n%v", r.Status, r.Body, line)
+	}
+}
+
 func TestFilterTagsRequest(t *testing.T) {
 	g := proxytest.Start(t, quietServer+demoProvider+blocklist("tag", `tags = ["blocklist"]`))
 	for text, tags := range map[string]string{"a quuxer": "blocklist", "nothing": ""} {

@@ -157,6 +157,9 @@ var errorTypes = map[int]string{
 	415: "invalid_request_error", 429: "rate_limit_error", 431: "invalid_request_error", 502: "api_error", 504: "timeout_error", 529: "overloaded_error",
 }
 
+// permanentErrors are the codes of errors of status 500 and above that clients should not retry.
+var permanentErrors = map[string]bool{"upstream_auth_failed": true, "upstream_billing": true, "upstream_not_found": true, "http_version_not_supported": true}
+
 // wantError checks an error response in the form of the API, and its line in the access log. code is the error's code
 // in the log and in the response; where the response has no code, its type is compared.
 func (in *ingress) wantError(t *testing.T, g *proxytest.Gateway, r *proxytest.Reply, status int, code string) (message string) {
@@ -186,6 +189,10 @@ func (in *ingress) wantError(t *testing.T, g *proxytest.Gateway, r *proxytest.Re
 		t.Errorf("code %q, want %q: %s", body.Error.Code, code, r.Body)
 	case in.isMessages() && (body.Type != "error" || body.Error.Type != errorTypes[status] || body.RequestID != r.RequestID()):
 		t.Errorf("want a Messages error of type %s with the request ID: %s", errorTypes[status], r.Body)
+	}
+	if permanent := permanentErrors[code] || status < 500 && status != 408 && status != 409 && status != 429; permanent != (r.Header.Get("X-Should-Retry") == "false") &&
+		!(status == 429 && r.Header.Get("Retry-After") == "") {
+		t.Errorf("%d %s: x-should-retry %q", status, code, r.Header.Get("X-Should-Retry"))
 	}
 	if got := r.Header.Get("Content-Type"); got != "application/json" {
 		t.Errorf("Content-Type %s, want application/json", got)

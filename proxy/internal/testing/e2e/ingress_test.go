@@ -195,6 +195,9 @@ func TestIngressFailuresBeforeResponse(t *testing.T) {
 		{"overloaded", upstreamtest.Answer(503, "application/json", `{"error":{"message":"busy","type":"x"}}`), 503, "overloaded", "", "", ""},
 		{"internal error", upstreamtest.Answer(500, "text/html", "<html><p>sorry</p></html>"), 502, "upstream_error", "", "", "<"},
 		{"wrong credential", upstreamtest.Answer(401, "application/json", `{"error":{"message":"account of Acme","type":"authentication_error"}}`), 502, "upstream_auth_failed", "", "", "Acme"},
+		{"account without credit", upstreamtest.Answer(402, "application/json", `{"error":{"message":"account of Acme","type":"x"}}`), 502, "upstream_billing", "", "", "Acme"},
+		{"wrong path", upstreamtest.Answer(404, "application/json", `{"error":{"message":"no such page","type":"x"}}`), 502, "upstream_not_found", "", "", "page"},
+		{"unknown model", upstreamtest.Answer(404, "application/json", `{"error":{"message":"no such model","type":"not_found_error"}}`), 404, "model_not_found", "", "", ""},
 		{"connection closed", upstreamtest.Close(), 502, "upstream_unreachable", "", "", ""},
 		{"invalid JSON", upstreamtest.Answer(200, "application/json", "<html>"), 502, "upstream_bad_answer", "", "", ""},
 	} {

@@ -25,7 +25,7 @@ func BenchmarkReload100000Keys(b *testing.B) {
 			var text strings.Builder
 			text.WriteString(proxytest.Keys)
 			for i := range 100_000 {
-				fmt.Fprintf(&text, "[[keys]]\nname = \"client-%d\"\n%s\nmodels = [\"gpt-*\", \"claude-*\"]\n", i, c.key(i))
+				fmt.Fprintf(&text, "[[keys]]\nname = \"client-%d\"\n%s\nmodels = [\"gpt-*\", \"claude-*\"]\nexpires = 2099-01-01\nlimits = { requests_per_minute = 60 }\n", i, c.key(i))
 			}
 			text.WriteString("[providers.demo]\nplugin = \"demo\"\n[[models]]\nid = \"demo\"\ntargets = [{ provider = \"demo\", model = \"demo\" }]\n")
 			g := proxytest.Start(b, text.String())

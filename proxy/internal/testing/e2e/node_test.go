@@ -77,7 +77,12 @@ func TestNodeAgents(t *testing.T) {
 	for name, p := range providers {
 		config += p.Config(name)
 	}
-	runNode(t, "agents.mjs", proxytest.Start(t, config))
+	strict := newStrictChat(t, "", `{"path":"a"}`)
+	runNode(t, "agents.mjs", proxytest.Start(t, config+strict.config("strict")))
+	strict.check(t)
+	if strict.images == 0 {
+		t.Error("no image of a tool's result has arrived in a user message")
+	}
 	for name, p := range providers {
 		t.Run(name, func(t *testing.T) { p.Check(t, 1, true) })
 	}

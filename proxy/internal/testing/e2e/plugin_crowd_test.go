@@ -240,7 +240,7 @@ func wordNumber(word string) (i int) {
 
 // crowdStream returns the stream that client i expects.
 func crowdStream(i, events int) string {
-	const head = `data: {"id":"ID","object":"chat.completion.chunk","created":0,"model":"honest","choices":[{"index":0,"delta":`
+	const head = `data: {"id":"ID","object":"chat.completion.chunk","created":0,"model":"honest","system_fingerprint":null,"choices":[{"index":0,"delta":`
 	s := head + `{"role":"assistant","content":""},"finish_reason":null}]}` + "\n\n"
 	for n := range events {
 		s += head + fmt.Sprintf(`{"content":"%s %d"},"finish_reason":null}]}`, word(i), n) + "\n\n"

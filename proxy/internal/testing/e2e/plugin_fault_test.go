@@ -252,25 +252,25 @@ func wantPluginServes(t *testing.T, g *proxytest.Gateway) {
 
 // ownStream is the response of the plugin hostile to an honest stream of three words, and fineStream to one of one
 // word.
-const ownStream = `data: {"id":"ID","object":"chat.completion.chunk","created":0,"model":"honest","choices":[{"index":0,"delta":{"role":"assistant","content":""},"finish_reason":null}]}
+const ownStream = `data: {"id":"ID","object":"chat.completion.chunk","created":0,"model":"honest","system_fingerprint":null,"choices":[{"index":0,"delta":{"role":"assistant","content":""},"finish_reason":null}]}
 
-data: {"id":"ID","object":"chat.completion.chunk","created":0,"model":"honest","choices":[{"index":0,"delta":{"content":"one"},"finish_reason":null}]}
+data: {"id":"ID","object":"chat.completion.chunk","created":0,"model":"honest","system_fingerprint":null,"choices":[{"index":0,"delta":{"content":"one"},"finish_reason":null}]}
 
-data: {"id":"ID","object":"chat.completion.chunk","created":0,"model":"honest","choices":[{"index":0,"delta":{"content":"two"},"finish_reason":null}]}
+data: {"id":"ID","object":"chat.completion.chunk","created":0,"model":"honest","system_fingerprint":null,"choices":[{"index":0,"delta":{"content":"two"},"finish_reason":null}]}
 
-data: {"id":"ID","object":"chat.completion.chunk","created":0,"model":"honest","choices":[{"index":0,"delta":{"content":"three"},"finish_reason":null}]}
+data: {"id":"ID","object":"chat.completion.chunk","created":0,"model":"honest","system_fingerprint":null,"choices":[{"index":0,"delta":{"content":"three"},"finish_reason":null}]}
 
-data: {"id":"ID","object":"chat.completion.chunk","created":0,"model":"honest","choices":[{"index":0,"delta":{},"finish_reason":"stop"}]}
+data: {"id":"ID","object":"chat.completion.chunk","created":0,"model":"honest","system_fingerprint":null,"choices":[{"index":0,"delta":{},"finish_reason":"stop"}]}
 
 data: [DONE]
 
 `
 
-const fineStream = `data: {"id":"ID","object":"chat.completion.chunk","created":0,"model":"honest","choices":[{"index":0,"delta":{"role":"assistant","content":""},"finish_reason":null}]}
+const fineStream = `data: {"id":"ID","object":"chat.completion.chunk","created":0,"model":"honest","system_fingerprint":null,"choices":[{"index":0,"delta":{"role":"assistant","content":""},"finish_reason":null}]}
 
-data: {"id":"ID","object":"chat.completion.chunk","created":0,"model":"honest","choices":[{"index":0,"delta":{"content":"one"},"finish_reason":null}]}
+data: {"id":"ID","object":"chat.completion.chunk","created":0,"model":"honest","system_fingerprint":null,"choices":[{"index":0,"delta":{"content":"one"},"finish_reason":null}]}
 
-data: {"id":"ID","object":"chat.completion.chunk","created":0,"model":"honest","choices":[{"index":0,"delta":{},"finish_reason":"stop"}]}
+data: {"id":"ID","object":"chat.completion.chunk","created":0,"model":"honest","system_fingerprint":null,"choices":[{"index":0,"delta":{},"finish_reason":"stop"}]}
 
 data: [DONE]
 

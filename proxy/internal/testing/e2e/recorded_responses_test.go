@@ -211,14 +211,16 @@ func anyPath() (paths []string) {
 	return paths
 }
 
-// chatRecording is the recorded response of a provider with the chat completions API.
-type chatRecording struct {
-	name string
-	body string
-	sse  bool
+// apiRecording is the recorded response of a provider that speaks an API of clients.
+type apiRecording struct {
+	name   string
+	body   string
+	sse    bool
+	reader clientapi.Reader // of that API
 }
 
-func chatRecordings(t *testing.T) (all []chatRecording) {
+// chatRecordings returns the recorded responses of providers with the chat completions API.
+func chatRecordings(t *testing.T) (all []apiRecording) {
 	t.Helper()
 	paths, err := filepath.Glob("../../openai/native/testdata/*/*")
 	if err != nil {
@@ -229,7 +231,7 @@ func chatRecordings(t *testing.T) (all []chatRecording) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		r := chatRecording{name: filepath.Base(filepath.Dir(p)) + "/" + filepath.Base(p), body: string(data)}
+		r := apiRecording{name: filepath.Base(filepath.Dir(p)) + "/" + filepath.Base(p), body: string(data), reader: new(openai.Reader)}
 		switch {
 		case strings.Contains(p, "/error-"):
 			continue
@@ -251,9 +253,12 @@ func chatRecordings(t *testing.T) (all []chatRecording) {
 
 // render translates the recording for a client of an API, and returns a status line and the body. piece returns the
 // size of the next piece in which the recording arrives.
-func (rec *chatRecording) render(t *testing.T, api *clientapi.API, request string, stream bool, piece func() int) string {
+func (rec *apiRecording) render(t *testing.T, api *clientapi.API, request string, stream bool, piece func() int) string {
 	t.Helper()
 	q := api.NewRequest()
+	if a, ok := q.(clientapi.AddressedRequest); ok {
+		a.Address("m", stream)
+	}
 	if e := q.Parse([]byte(request), clientapi.Limits{}); e != nil {
 		t.Fatal(e)
 	}
@@ -261,8 +266,7 @@ func (rec *chatRecording) render(t *testing.T, api *clientapi.API, request strin
 	w := response.NewWriter(renderer)
 	w.Reset(response.Options{Stream: stream, IncludeUsage: stream, ID: "resp_test", Model: "asked", Created: 1700000000, PromptEstimate: 7})
 	renderer.Respond(q)
-	var reader native.Reader
-	reader.Reset(native.Options{})
+	rec.reader.Reset(false)
 	var b response.Batch
 	apply := func(err error) {
 		if err == nil {
@@ -287,7 +291,7 @@ func (rec *chatRecording) render(t *testing.T, api *clientapi.API, request strin
 				if !ok {
 					return
 				}
-				apply(reader.ReadChunk(ev.Data, &b))
+				apply(rec.reader.ReadEvent(ev.Name, ev.Data, &b))
 			}
 		}
 		for rest := rec.body; rest != ""; {
@@ -298,7 +302,7 @@ func (rec *chatRecording) render(t *testing.T, api *clientapi.API, request strin
 		}
 		next(d.End)
 	} else {
-		apply(reader.ReadResponse([]byte(rec.body), &b))
+		apply(rec.reader.ReadResponse([]byte(rec.body), &b))
 	}
 	_ = w.End()
 	switch e := w.Failed(); {

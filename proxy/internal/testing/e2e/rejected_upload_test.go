@@ -18,7 +18,8 @@ import (
 const upload = 24 << 20
 
 // TestRejectedUploadGetsResponse has clients that, like most, read only after they have written a whole large request.
-// They must get the error even though the gateway rejects the request by its head, or after part of the body.
+// They must get the error even though the gateway rejects the request by its head, or after part of the body. With a
+// valid key they can write everything; otherwise the write may fail, and they read the response then.
 //
 // covers: F121
 func TestRejectedUploadGetsResponse(t *testing.T) {
@@ -58,9 +59,9 @@ func TestRejectedUploadGetsResponse(t *testing.T) {
 			}
 			client := dial(t, g)
 			client.send(c.head + c.body)
-			piece := strings.Repeat("x", 64<<10)
-			for range upload / len(piece) {
-				client.send(piece)
+			n, err := client.upload(upload)
+			if err != nil && c.status != 401 && c.status != 404 {
+				t.Fatalf("%v after %d bytes", err, n)
 			}
 			resp, err := http.ReadResponse(client.r, nil)
 			if err != nil {
@@ -71,6 +72,110 @@ func TestRejectedUploadGetsResponse(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestRejectedUploadIsBounded has rejected clients that never stop writing, and read nothing before a write fails. The
+// gateway must soon stop reading, and they must get the response.
+func TestRejectedUploadIsBounded(t *testing.T) {
+	const (
+		buffers = 16 << 20 // more than the buffers of both sockets
+		known   = 32 << 20 // what is read of a client with a valid key
+	)
+	arrived := make(chan struct{})
+	provider := upstreamtest.New(t, upstreamtest.Script{upstreamtest.ReadRequest(), upstreamtest.Signal(arrived), upstreamtest.Wait(nil)})
+	plain := configuration(provider.URL(), "")
+	busy := strings.Replace(plain, "max_body", "max_requests = 1\nmax_body", 1)
+	fewKeys := strings.Replace(plain, "max_body", "max_wrong_keys = 1\nmax_body", 1)
+	slow := strings.Replace(plain, "max_body", "read_timeout = \"1s\"\nmax_body", 1)
+	wrong := strings.Replace(postHead, proxytest.Key, "sk-nobody-0123456789", 1)
+	sized, chunked := fmt.Sprintf("Content-Length: %d\r\n\r\n", 1<<30), "Transfer-Encoding: chunked\r\n\r\n40000000\r\n"
+	for _, c := range []struct {
+		name, toml, head string
+		status           int
+		most             int
+	}{
+		{"wrong key", plain, wrong + sized, 401, buffers},
+		{"wrong key, chunks", plain, wrong + chunked, 401, buffers},
+		{"wrong key, waiting for permission", plain, wrong + "Expect: 100-continue\r\n" + sized, 401, buffers},
+		{"too many wrong keys", fewKeys, wrong + sized, 429, buffers},
+		{"wrong path", plain, strings.Replace(postHead, "/chat", "/nowhere", 1) + sized, 404, buffers},
+		{"wrong path, chunks", plain, strings.Replace(postHead, "/chat", "/nowhere", 1) + chunked, 404, buffers},
+		{"ambiguous", plain, postHead + "Content-Length: 5\r\n" + chunked, 400, buffers},
+		{"no HTTP", plain, "POST\r\n\r\n", 400, buffers},
+		{"large head", plain, postHead + "X: " + strings.Repeat("x", 40<<10), 431, buffers},
+		{"head does not end", slow, postHead + "X: ", 408, buffers},
+		{"too large", plain, postHead + sized, 413, known + buffers},
+		{"too large, chunks", plain, postHead + chunked, 413, known + buffers},
+		{"wrong type", plain, strings.Replace(postHead, "application/json", "text/plain", 1) + chunked, 415, known + buffers},
+		{"gateway busy", busy, postHead + chunked, 503, known + buffers},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			if testing.Short() && c.name != "wrong key" {
+				t.Skip("sends many MiB; another case runs the same code")
+			}
+			t.Parallel()
+			g := proxytest.Start(t, c.toml)
+			switch c.status {
+			case 429:
+				g.Do(t, "POST", "/v1/chat/completions", hello, "Authorization: Bearer sk-nobody-0123456789")
+			case 503:
+				dial(t, g).post("busy", helloUpstream)
+				<-arrived
+			}
+			client := dial(t, g)
+			client.send(c.head)
+			if c.status == 408 {
+				g.Log.Await(t, "msg", "request", "status", "408")
+			}
+			n, err := client.upload(known + 2*buffers)
+			if err == nil || n > c.most {
+				t.Errorf("%d bytes could be written, then %v, want an error after at most %d", n, err, c.most)
+			}
+			resp, err := http.ReadResponse(client.r, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if _, err := io.ReadAll(resp.Body); err != nil || resp.StatusCode != c.status || !resp.Close {
+				t.Errorf("got %v, %v, want status %d and a closed connection", resp, err, c.status)
+			}
+		})
+	}
+}
+
+// TestRejectedSmallBodyKeepsConnection checks that the rest of a small request is read, so that the client can go on
+// with the same connection.
+func TestRejectedSmallBodyKeepsConnection(t *testing.T) {
+	g := proxytest.Start(t, configuration("", ""))
+	client := dial(t, g)
+	for _, c := range []struct {
+		head   string
+		status int
+	}{
+		{strings.Replace(postHead, proxytest.Key, "sk-nobody-0123456789", 1), 401},
+		{strings.Replace(postHead, "application/json", "text/plain", 1), 415},
+		{strings.Replace(postHead, "/chat", "/nowhere", 1), 404},
+		{strings.Replace(postHead, "POST /v1/chat/completions", "GET /v1/models", 1), 200},
+	} {
+		client.send(c.head + fmt.Sprintf("Content-Length: %d\r\n\r\n%s", 60<<10, strings.Repeat("x", 60<<10)))
+		resp, err := http.ReadResponse(client.r, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := io.ReadAll(resp.Body); err != nil || resp.StatusCode != c.status || resp.Close {
+			t.Fatalf("got %v, %v, want status %d on a connection that stays open", resp, err, c.status)
+		}
+	}
+}
+
+// upload writes n bytes in pieces, and returns how many it could write.
+func (c *rawClient) upload(n int) (written int, err error) {
+	piece := strings.Repeat("x", 64<<10)
+	for written < n && err == nil {
+		var m int
+		m, err = io.WriteString(c.w, piece)
+		written += m
+	}
+	return written, err
 }
 
 // TestRejectedUploadMayPause has a rejected client pause for more than a second between its writes.

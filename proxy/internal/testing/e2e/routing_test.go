@@ -218,6 +218,38 @@ targets  = [{ provider = "p" }]
 	}
 }
 
+// TestWeightsWithoutRouter checks that the weights of targets count in a configuration that names no router, strategy or
+// affinity and whose providers cache no prompts: two of three conversations go to the target with twice the weight, each
+// conversation stays where it began, and the fallback gets none.
+func TestWeightsWithoutRouter(t *testing.T) {
+	const conversations = 300
+	toml := proxytest.Keys
+	for i := range 3 {
+		toml += fmt.Sprintf("[providers.p%d]\nplugin = \"openai\"\nbase_url = \"%s/v1\"\n", i, newChatProvider(t).URL)
+	}
+	for _, c := range []struct{ name, model string }{{"conversations", ""}, {"single requests", `affinity = "none"`}} {
+		t.Run(c.name, func(t *testing.T) {
+			g := proxytest.Start(t, toml+"[[models]]\nid = \"m\"\ntargets = [{ provider = \"p0\", weight = 2 }, { provider = \"p1\" }, { provider = \"p2\", fallback = true }]\n"+c.model+"\n")
+			requests, moved := map[string]int{}, 0
+			for i := range conversations {
+				first := g.Chat(t, fmt.Sprintf(`{"model":"m","messages":[{"role":"user","content":"question %d"}]}`, i)).Header.Get("X-Gateway-Provider")
+				next := g.Chat(t, fmt.Sprintf(`{"model":"m","messages":[{"role":"user","content":"question %d"},{"role":"assistant","content":"ok"},{"role":"user","content":"more"}]}`, i)).Header.Get("X-Gateway-Provider")
+				requests[first]++
+				if next != first {
+					moved++
+				}
+			}
+			// The bounds are five standard deviations away from the mean.
+			if n := requests["p0"]; n < 159 || n > 241 || requests["p0"]+requests["p1"] != conversations {
+				t.Errorf("the first requests of %d conversations went to %v, want two thirds to p0 and the others to p1", conversations, requests)
+			}
+			if stays := c.model == ""; stays != (moved == 0) {
+				t.Errorf("%d conversations changed their target", moved)
+			}
+		})
+	}
+}
+
 // TestRulesRestrictTargets checks that a rule restricts the targets and is named in the access log, and that a request
 // without an eligible target gets the error no_target.
 func TestRulesRestrictTargets(t *testing.T) {

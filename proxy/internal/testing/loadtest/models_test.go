@@ -209,7 +209,7 @@ func TestManyKeys(t *testing.T) {
 	var many strings.Builder
 	many.WriteString(gatewayConfig(provider.URL(), ""))
 	for i := range manyKeys {
-		fmt.Fprintf(&many, "[[keys]]\nname = \"k%d\"\nsecret = %q\n", i, secret(i))
+		fmt.Fprintf(&many, "[[keys]]\nname = \"k%d\"\nsecret = %q\nmodels = [\"*\"]\nexpires = 2099-01-01\nlimits = { requests_per_minute = 1000000000 }\n", i, secret(i))
 	}
 	one := gatewayConfig(provider.URL(), "")
 	// The first start compiles the plugins unless they are in the cache.

@@ -1,6 +1,8 @@
 package credential
 
 import (
+	"crypto/sha256"
+	"encoding/binary"
 	"errors"
 	"math/bits"
 	"net/http"
@@ -51,9 +53,15 @@ type secrets struct{ current, previous prepared }
 
 // prepared is a secret as it is sent.
 type prepared struct {
-	secret string // "" if there is none
+	secret      string // "" if there is none
+	fingerprint uint32 // the beginning of a hash of the secret
 	Addition
 }
+
+// Account identifies the credential of a request, and with it the provider's account that stores what the request has
+// made, across restarts and replaced secrets: it has the credential's place in the configuration, and so little of a
+// hash of its secret that it reveals nothing. The zero value is that of no credential in particular.
+type Account uint64
 
 // Addition is the header or query parameter that authenticates a request. The zero value adds nothing.
 type Addition struct {
@@ -110,10 +118,13 @@ func (c *Credential) prepare(secret string) (prepared, error) {
 		return prepared{}, errors.New("the credential is empty")
 	case c.Header != "" && (!httpfield.ValidName(c.Header) || !httpfield.ValidValue(c.Prefix) || !httpfield.ValidValue(secret)):
 		return prepared{}, errors.New("the credential cannot be sent in a header")
-	case c.Query != "":
-		return prepared{secret, Addition{Query: url.QueryEscape(c.Query) + "=" + url.QueryEscape(secret)}}, nil
 	}
-	return prepared{secret, Addition{Header: Header{c.Header, c.Prefix + secret}}}, nil
+	sum := sha256.Sum256([]byte("sluice account\n" + secret))
+	fingerprint := binary.LittleEndian.Uint32(sum[:])
+	if c.Query != "" {
+		return prepared{secret, fingerprint, Addition{Query: url.QueryEscape(c.Query) + "=" + url.QueryEscape(secret)}}, nil
+	}
+	return prepared{secret, fingerprint, Addition{Header: Header{c.Header, c.Prefix + secret}}}, nil
 }
 
 // Signer returns the Signer that authorizes each request, or nil if the credential is static.
@@ -194,6 +205,7 @@ type Choice struct {
 	secrets  *secrets
 	account  int
 	previous bool
+	pinned   bool   // no other account is tried
 	tried    uint64 // bit set of the accounts that were tried
 }
 
@@ -208,6 +220,28 @@ func (s *Set) Choose(client uint64) Choice {
 	}
 	c.secrets = s.accounts[c.account].secrets.Load()
 	return c
+}
+
+// ChooseAccount returns the secret for a request that refers to what an earlier request has made: the same secret, or if
+// that has been replaced, the one in its place. If there is none, it chooses as Choose does.
+func (s *Set) ChooseAccount(a Account, client uint64) Choice {
+	at := slices.IndexFunc(s.accounts, func(b *account) bool { return b.secrets.Load().current.fingerprint == uint32(a>>8) })
+	if place := int(a&0xff) - 1; at < 0 && place < len(s.accounts) {
+		at = place
+	}
+	if a == 0 || at < 0 {
+		return s.Choose(client)
+	}
+	return Choice{set: s, account: at, secrets: s.accounts[at].secrets.Load(), pinned: true}
+}
+
+// Account returns the account of the current secret.
+func (c *Choice) Account() Account {
+	fingerprint := c.secrets.current.fingerprint
+	if c.previous {
+		fingerprint = c.secrets.previous.fingerprint
+	}
+	return Account(fingerprint)<<8 | Account(c.account+1)
 }
 
 // best returns the index of the untried account with the highest score for the client (rendezvous hashing), or -1 if
@@ -258,7 +292,7 @@ func (c *Choice) Next(status int, limitedFor func() time.Duration) bool {
 			return true
 		}
 	}
-	if len(c.set.accounts) == 1 {
+	if len(c.set.accounts) == 1 || c.pinned {
 		return false
 	}
 	if status == http.StatusTooManyRequests {

@@ -191,3 +191,52 @@ func TestInherit(t *testing.T) {
 		t.Error("inherited a secret that was sent in a header for use in the query")
 	}
 }
+
+// TestAccountOfEarlierRequest checks which secret a request uses that refers to what an earlier request has made, and
+// that it uses no other one.
+func TestAccountOfEarlierRequest(t *testing.T) {
+	clock := &clock{time.Unix(2_000_000_000, 0)}
+	old := newSet(t, clock, nil, "a", "b", "c")
+	made := map[string]credential.Account{}
+	for _, secret := range []string{"a", "b", "c"} {
+		c := old.Choose(client(t, old, secret))
+		made[secret] = c.Account()
+	}
+	for _, c := range []struct {
+		by      string
+		secrets []string
+		want    string
+	}{
+		{"b", []string{"a", "b", "c"}, "b"},
+		{"b", []string{"b", "c", "a"}, "b"}, // the same secret
+		{"b", []string{"a", "d", "c"}, "d"}, // it was replaced
+		{"a", []string{"d"}, "d"},
+	} {
+		s := newSet(t, clock, nil, c.secrets...)
+		for h := range uint64(20) {
+			choice := s.ChooseAccount(made[c.by], h)
+			if got := choice.Addition().Header.Value; got != c.want {
+				t.Errorf("made by %s: %s of %v, want %s", c.by, got, c.secrets, c.want)
+			}
+			for _, status := range []int{401, 402, 403, 429} {
+				if choice.Next(status, func() time.Duration { return 0 }) {
+					t.Errorf("made by %s: another secret is tried after a %d", c.by, status)
+				}
+			}
+		}
+	}
+	s := newSet(t, clock, nil, "d", "e")
+	for h := range uint64(20) { // the account is gone
+		choice, free := s.ChooseAccount(made["c"], h), s.Choose(h)
+		if choice.Addition() != free.Addition() {
+			t.Errorf("client %d: %v, want %v", h, choice.Addition(), free.Addition())
+		}
+	}
+	if _, err := s.Renew([]string{"f", "e"}); err != nil {
+		t.Fatal(err)
+	}
+	choice := s.ChooseAccount(made["a"], 1)
+	if got := choice.Addition().Header.Value; got != "f" || !choice.Next(401, nil) || choice.Addition().Header.Value != "d" || choice.Next(401, nil) {
+		t.Errorf("%s, then %s: want f, then the secret that it replaced, then none", got, choice.Addition().Header.Value)
+	}
+}

@@ -8,6 +8,7 @@ package listing
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"time"
 
@@ -28,6 +29,27 @@ type Provider struct {
 	Client        *upstream.Client
 	Redact        func([]byte) []byte // removes credentials from the body of an error response
 }
+
+// ErrNoList is the error for a provider whose plugin has no list of models.
+var ErrNoList = errors.New("the plugin has no list of models")
+
+// StatusError is the error for a response with another status than 200.
+type StatusError struct {
+	Target string // method and URL
+	Status int
+	Err    error // the provider's message, without credentials; may be nil
+}
+
+func (e *StatusError) Error() string {
+	text := fmt.Sprintf("%s returned status %d", e.Target, e.Status)
+	if e.Err != nil {
+		text += ": " + e.Err.Error()
+	}
+	return text
+}
+
+// Unwrap returns the provider's message.
+func (e *StatusError) Unwrap() error { return e.Err }
 
 // Read reads every page of a provider's list.
 func Read(ctx context.Context, p *Provider) ([]catalog.Listed, error) {
@@ -53,11 +75,14 @@ func (p *Provider) page(ctx context.Context, cursor []byte) ([]catalog.Listed, s
 	if err != nil {
 		return nil, "", err
 	}
+	if out.Path == "" {
+		return nil, "", ErrNoList
+	}
 	headers := make([]upstream.Header, len(out.Headers))
 	for i, h := range out.Headers {
 		headers[i] = upstream.Header(h)
 	}
-	response, err := p.Client.Do(ctx, &upstream.Request{Method: "GET", Path: out.Path, Headers: headers, Accept: "application/json"}, contextWatcher{ctx})
+	response, err := p.get(ctx, out.Path, headers)
 	if err != nil {
 		return nil, "", err
 	}
@@ -72,10 +97,8 @@ func (p *Provider) page(ctx context.Context, cursor []byte) ([]catalog.Listed, s
 	}
 	page, err := p.Binding.Models(ctx, status, func(name []byte) []byte { return response.Header(string(name)) }, body)
 	switch {
-	case status >= 300 && err != nil:
-		return nil, "", fmt.Errorf("GET %s%s returned status %d: %w", p.BaseURL, out.Path, status, err)
 	case status >= 300:
-		return nil, "", fmt.Errorf("GET %s%s returned status %d", p.BaseURL, out.Path, status)
+		return nil, "", &StatusError{"GET " + p.BaseURL + out.Path, status, err}
 	case err != nil:
 		return nil, "", err
 	}
@@ -88,6 +111,20 @@ func (p *Provider) page(ctx context.Context, cursor []byte) ([]catalog.Listed, s
 		listed = append(listed, m)
 	}
 	return listed, page.Next, nil
+}
+
+// Probe requests the provider's base URL, and returns the status of the response.
+func Probe(ctx context.Context, p *Provider) (status int, err error) {
+	response, err := p.get(ctx, "/", nil)
+	if err != nil {
+		return 0, err
+	}
+	defer response.Close()
+	return response.Status(), nil
+}
+
+func (p *Provider) get(ctx context.Context, path string, headers []upstream.Header) (*upstream.Response, error) {
+	return p.Client.Do(ctx, &upstream.Request{Method: "GET", Path: path, Headers: headers, Accept: "application/json"}, contextWatcher{ctx})
 }
 
 // contextWatcher ends waiting for the provider when its context is done.

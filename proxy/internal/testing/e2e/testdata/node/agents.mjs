@@ -2,7 +2,7 @@
 // call, and then responds with text. The agents request more tokens than the model has, and the tools of LangChain and
 // the AI SDK return an empty result.
 //
-// The environment has GATEWAY and KEY. Each check has a model of its own, because TestNodeAgents reads what its provider
+// The environment has GATEWAY and KEY. Each of these checks has a model of its own, because TestNodeAgents reads what its provider
 // received. Each check prints a line. The exit status is 1 if a check fails.
 import assert from 'node:assert/strict'
 import { ChatOpenAI } from '@langchain/openai'
@@ -51,6 +51,15 @@ function aisdkResponses(model) {
   }
 }
 
+// A model of OpenAI's chat API, which rejects the name of this tool.
+const dotted = () => ({
+  model: createOpenAI({ baseURL, apiKey }).chat('strict'),
+  prompt,
+  maxRetries: 0,
+  stopWhen: stepCountIs(6),
+  tools: { 'fs.touch': tool({ description: 'Touches a file.', inputSchema: schema, execute: async () => 'done' }) },
+})
+
 setTracingDisabled(true)
 
 // agents runs an agent with the default model of the Agents SDK, which uses the Responses API.
@@ -93,6 +102,25 @@ const checks = {
 
   async 'AI SDK, Responses, streamed'() {
     assert.equal(await streamText(aisdkResponses('aisdk-responses-streamed')).text, answer)
+  },
+
+  async 'AI SDK, the name of a tool'() {
+    const { text, steps } = await generateText(dotted())
+    assert.deepEqual([text, steps[0].toolCalls[0].toolName], [answer, 'fs.touch'])
+  },
+
+  async 'AI SDK, the name of a tool, streamed'() {
+    assert.equal(await streamText(dotted()).text, answer)
+  },
+
+  async 'Agents SDK, an image'() {
+    const agent = new Agent({
+      name: 'viewer',
+      model: 'strict',
+      tools: [agentsTool({ name: 'view', description: 'Views a file.', parameters: schema, execute: async () => ({ type: 'image', image: 'data:image/png;base64,iVBORw0KGgo=' }) })],
+    })
+    const run = await new Runner({ modelProvider: new OpenAIProvider({ baseURL, apiKey }) }).run(agent, prompt, { maxTurns: 6 })
+    assert.equal(run.finalOutput, answer)
   },
 
   async 'Agents SDK'() {
