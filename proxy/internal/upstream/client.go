@@ -67,7 +67,14 @@ type Client struct {
 	connector  *connector
 	pool       pool
 	memory     *sync.Pool // read buffers
+
+	staleWithin time.Duration // see defaultStaleWithin
 }
+
+// defaultStaleWithin is how soon after a request was written to a reused connection the loss of that connection means
+// that it was stale: the peer had closed it before it read the request. It is longer than a round trip takes. After a
+// longer time the provider has probably served the request, and may bill it.
+const defaultStaleWithin = time.Second
 
 // New returns a Client. It does not connect.
 func New(cfg Config) (*Client, error) {
@@ -110,6 +117,7 @@ func (c *Client) setDefaults() {
 	}
 	c.cfg.ReadBuffer = min(max(c.cfg.ReadBuffer, 256), maxHead)
 	c.memory = newMemory(c.cfg.ReadBuffer)
+	c.staleWithin = defaultStaleWithin
 	c.pool.max, c.pool.maxIdle = c.cfg.MaxConns, c.cfg.MaxIdle
 	if c.pool.max <= 0 {
 		c.pool.max = 4096
@@ -195,9 +203,9 @@ func (c *Client) Stats() Stats { return c.pool.snapshot() }
 
 // Do sends a request and waits for the response header, whatever its status. w may be nil. Every error is an *Error.
 //
-// A request that was sent on a reused connection is sent once more on a new one if it failed before the first byte of
-// the response, or got a 408 that the peer sent because the connection had been idle: most probably the peer closed the
-// old connection before it read the request. It is also sent on another one if something arrives before it is written
+// A request that was sent on a reused connection is sent once more on a new one if the connection was lost within a
+// second and before the first byte of the response, or got a 408 that the peer sent because the connection had been
+// idle: most probably the peer closed the old connection before it read the request. It is also sent on another one if something arrives before it is written
 // whole, because that cannot be its response. If the provider rejects or rate-limits the credential, the request is sent
 // once with each of the other credentials that the provider may accept (credential.Set). Nothing else is retried.
 func (c *Client) Do(ctx context.Context, r *Request, w Watcher) (*Response, error) {
@@ -246,10 +254,12 @@ func (c *Client) do(ctx context.Context, r *Request, auth authorization, w Watch
 			cn.close()
 		}
 	}()
-	for {
+	for written := false; ; {
 		if cn == nil {
 			if cn, err = c.connect(ctx, w, deadline); err != nil {
-				return nil, c.requestError(err, r)
+				e := c.requestError(err, r)
+				e.Written = written
+				return nil, e
 			}
 		}
 		resp, err := c.roundTrip(ctx, cn, r, &auth, w, deadline)
@@ -258,14 +268,21 @@ func (c *Client) do(ctx context.Context, r *Request, auth authorization, w Watch
 			return resp, nil
 		}
 		cn.close()
-		if cn.reused && !cn.answered && connLost(err) {
+		written = written || cn.written
+		if cn.reused && !cn.answered && connLost(err) && !c.probablyServed(cn) {
 			cn = c.replace(cn, now)
 			continue
 		}
 		e := c.requestError(err, r)
-		e.Written, e.Answered = cn.written, cn.answered
+		e.Written, e.Answered = written, cn.answered
 		return nil, e
 	}
+}
+
+// probablyServed reports whether a connection that was lost without a response had been written to for so long that the
+// peer has probably read the request.
+func (c *Client) probablyServed(cn *conn) bool {
+	return cn.written && time.Since(cn.writtenAt) >= c.staleWithin
 }
 
 // replace counts why a reused connection did not serve a request. It returns another idle one if no part of the request
@@ -364,14 +381,17 @@ func (c *Client) roundTrip(ctx context.Context, cn *conn, r *Request, auth *auth
 	// On a new connection, a provider that rejects a request before reading all of it may close the connection after its
 	// response. The write fails then, but the response can still be read.
 	cn.answered = cn.w > 0
-	if cn.written && r.Sent != nil {
-		r.Sent()
+	if cn.written {
+		cn.writtenAt = time.Now()
+		if r.Sent != nil {
+			r.Sent()
+		}
 	}
 	cn.enterPhase(PhaseHead, c.cfg.Timeouts.FirstByte, "first byte")
 	cn.unusable = sent != nil
 	h, err := cn.readHead()
 	if cn.reused && cn.timedOut(h, err) {
-		cn.answered = false
+		cn.answered, cn.written = false, false // it was rejected, if it was read at all
 		return nil, &Error{Kind: Unreachable, Phase: PhaseHead, Reason: "the provider timed out the idle connection"}
 	}
 	if err == nil && sent != nil && h.status < 300 {

@@ -27,14 +27,15 @@ type conn struct {
 	buf    []byte     // nil if there is no unread data
 	r, w   int        // buf[r:w] is unread data
 
-	header   header    // header of the current response
-	idle     time.Time // when the connection became idle
-	retire   time.Time // the connection is not reused after this time
-	reused   bool      // the connection has carried an earlier request
-	sending  bool      // a part of the current request may have been written
-	written  bool      // the current request has been written whole
-	unusable bool      // the connection must not be reused
-	closed   bool
+	header    header    // header of the current response
+	idle      time.Time // when the connection became idle
+	retire    time.Time // the connection is not reused after this time
+	writtenAt time.Time // when the current request had been written whole; valid if written is set
+	reused    bool      // the connection has carried an earlier request
+	sending   bool      // a part of the current request may have been written
+	written   bool      // the current request has been written whole
+	unusable  bool      // the connection must not be reused
+	closed    bool
 }
 
 // largeBuffers are for headers that do not fit a small buffer.
