@@ -7,6 +7,7 @@ CONFIG   ?= gateway.toml
 FUZZTIME ?= 10s
 BENCH    ?= .
 BENCHFLAGS ?=
+BASE     ?=
 SOAK     ?= 2m
 SOAKFLAGS ?=
 HELD     ?= 10000
@@ -132,9 +133,10 @@ fuzz: ## run every fuzz target (FUZZTIME=10s)
 		$(GO) test -run '^$$' -fuzz "^$$target$$" -fuzztime $(FUZZTIME) -fuzzminimizetime 5x $$pkg; \
 	done
 
-bench: build ## compare CPU time, memory and start-up with a bare reverse proxy (BENCHFLAGS='-quick -run unpaced')
+bench: build ## compare CPU time, memory and start-up with a bare reverse proxy, and with the gateway of another commit (BENCHFLAGS='-quick -run unpaced' BASE=v1.2)
 	$(GO) build -trimpath -ldflags="-X main.version=$(VERSION)" -o bin/bench ./cmd/bench
-	./bin/bench -o bin/bench.json $(BENCHFLAGS)
+	@test -z "$(BASE)" || { rm -rf bin/base && mkdir -p bin/base && git archive $(BASE) | tar -x -C bin/base && $(MAKE) -C bin/base build; }
+	./bin/bench -o bin/bench.json $(if $(BASE),-base bin/base/bin/sluice) $(BENCHFLAGS)
 
 bench-go: plugins ## run the Go benchmarks (BENCH=regexp)
 	$(GO) test -run '^$$' -bench '$(BENCH)' -benchmem ./...

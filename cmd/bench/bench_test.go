@@ -45,7 +45,7 @@ func TestMain(m *testing.M) {
 // serveAsSluice implements the part of sluice serve that bench needs.
 func serveAsSluice(args []string) error {
 	file := args[len(args)-1]
-	cfg, err := config.Load(file, config.Options{Bundled: []string{"openai", "anthropic", "router"}})
+	cfg, err := config.Load(file, config.Options{Bundled: []string{"openai", "anthropic", "router", "secrets", "blocklist"}})
 	if err != nil {
 		return err
 	}
@@ -93,15 +93,15 @@ func TestComparisonReport(t *testing.T) {
 	}
 	out := filepath.Join(dir, "results.json")
 	o := &options{
-		run: "prompt of 200 B|paced stream|first event|silent", rounds: 2, slice: 50 * time.Millisecond, held: 20, silent: 20, silence: 50 * time.Millisecond,
-		settle: 10 * time.Millisecond, warm: 20 * time.Millisecond, sluice: self, out: out, details: true,
+		run: "prompt of 200 B|paced stream|first event|silent|200 B with|Responses.*1 MB", rounds: 2, slice: 50 * time.Millisecond, held: 20, active: 20, silent: 20, silence: 50 * time.Millisecond,
+		settle: 10 * time.Millisecond, afterBurst: 10 * time.Millisecond, warm: 20 * time.Millisecond, sluice: self, out: out, details: true,
 		cache: filepath.Join(caches, "sluice-plugintest", "compiled"),
 	}
 	var table, progress bytes.Buffer
 	if err := o.compare(t.Context(), &table, &progress); err != nil {
 		t.Fatalf("%v\n%s", err, &progress)
 	}
-	for _, want := range []string{"non-streaming, prompt of 200 B", "paced stream", "first event, 1 connection, p99", "held streams, prompt of 200 B", "silent streams", "sluice anthropic"} {
+	for _, want := range []string{"non-streaming, prompt of 200 B", "paced stream", "first event, 1 connection, p99", "held streams, prompt of 200 B", "silent streams", "active streams", "200 B with three targets", "VS. PLAIN", "sluice gpt-4o-mini"} {
 		if !strings.Contains(table.String(), want) {
 			t.Errorf("the table has no %q:\n%s", want, &table)
 		}

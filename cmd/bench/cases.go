@@ -22,22 +22,35 @@ func cases() []benchCase {
 	add := func(name string, measure func(*stage) ([]report.Row, error)) {
 		list = append(list, benchCase{name, measure})
 	}
-	for _, r := range []rate{
-		{name: "non-streaming, prompt of 200 B", unit: "µs CPU/request", connections: 16, goals: goals{1.4, 2}},
-		{name: "non-streaming, conversation of 100 KB", unit: "µs CPU/request", connections: 16, prompt: 100_000, goals: goals{2.5, 6}},
-		{name: "Messages, conversation of 110 KB", unit: "µs CPU/request", connections: 16, api: "messages", prompt: 110_000, goals: goals{7, 2.5}},
-		{name: "Responses, conversation of 110 KB", unit: "µs CPU/request", connections: 16, api: "responses", prompt: 110_000, goals: goals{7, 7}},
-		{name: "paced stream, 200 × 100 events/s", unit: "µs CPU/event", connections: 200, scenario: provider.Scenario{Stream: true, Every: 10 * time.Millisecond}, goals: goals{1.1, 1.2}},
-		{name: "unpaced stream, one write per event", unit: "µs CPU/event", connections: 16, scenario: provider.Scenario{Stream: true, Events: 500}, goals: goals{2, 3}},
-		{name: "unpaced stream, writes of 16 KiB", unit: "µs CPU/event", connections: 16, scenario: provider.Scenario{Stream: true, Events: 500, Block: 16 << 10}, goals: goals{2, 3}},
-	} {
+	rates := []rate{
+		{name: "non-streaming, prompt of 200 B", connections: 16, goals: goals{1.4, 2}},
+		{name: "non-streaming, conversation of 100 KB", connections: 16, prompt: 100_000, goals: goals{2.5, 6}},
+		{name: "paced stream, 200 × 100 events/s", connections: 200, scenario: provider.Scenario{Stream: true, Every: 10 * time.Millisecond}, goals: goals{1.1, 1.2}},
+		{name: "unpaced stream, one write per event", connections: 16, scenario: provider.Scenario{Stream: true, Events: 500}, goals: goals{2, 3}},
+		{name: "unpaced stream, writes of 16 KiB", connections: 16, scenario: provider.Scenario{Stream: true, Events: 500, Block: 16 << 10}, goals: goals{2, 3}},
+	}
+	for _, size := range []struct {
+		name                            string
+		bytes                           int
+		native, translated, translated2 float64
+	}{{"1 KB", 1000, 2, 2.8, 3.2}, {"10 KB", 10_000, 2, 3.5, 5}, {"100 KB", 100_000, 2, 3.7, 7}, {"1 MB", 1_000_000, 3, 6, 10}} {
+		rates = append(rates,
+			rate{name: "Messages, conversation of " + size.name, connections: 16, api: "messages", prompt: size.bytes, goals: goals{size.translated, size.native}},
+			rate{name: "Responses, conversation of " + size.name, connections: 16, api: "responses", prompt: size.bytes, goals: goals{size.translated, size.translated2}})
+	}
+	for _, r := range rates {
 		add(r.name, r.measure)
+	}
+	for _, c := range capabilities {
+		r := rate{name: "200 B with " + c.name, connections: 16}
+		add(r.name, func(s *stage) ([]report.Row, error) { return r.measureCapability(s, &c) })
 	}
 	add("first event", firstEvent)
 	add("held streams, prompt of 200 B", func(s *stage) ([]report.Row, error) { return s.heldMemory("held streams, prompt of 200 B", 0) })
 	add("held streams, conversation of 100 KB", func(s *stage) ([]report.Row, error) {
 		return s.heldMemory("held streams, conversation of 100 KB", 100_000)
 	})
+	add("active streams, prompt of 200 B", activeMemory)
 	add("silent streams", silentStreams)
 	add("start, plugins cached", func(s *stage) ([]report.Row, error) { return s.measureStart("start, plugins cached", true) })
 	add("start, plugins not cached", func(s *stage) ([]report.Row, error) { return s.measureStart("start, plugins not cached", false) })
@@ -58,7 +71,7 @@ func (g goals) forDialect(dialect string) float64 {
 
 // rate is a case that measures the CPU time of a request or an event.
 type rate struct {
-	name, unit  string
+	name        string
 	connections int
 	api         string // the client's API, "" for chat completions
 	prompt      int    // approximate size in bytes
@@ -66,51 +79,116 @@ type rate struct {
 	goals       goals
 }
 
-// measure runs the subjects alternately, so that other load on the machine affects all of them.
+func (r rate) unit() string {
+	if r.scenario.Stream {
+		return "µs CPU/event"
+	}
+	return "µs CPU/request"
+}
+
+// contender is what a slice measures: a subject, and the model and client key of its requests.
+type contender struct {
+	subject, model, credential string
+}
+
+// measure compares the gateway with the bare proxy.
 func (r rate) measure(s *stage) (rows []report.Row, err error) {
 	for _, dialect := range s.dialects() {
-		perUnit := map[string][]float64{} // CPU time in µs, per round
-		total := map[string]process.Usage{}
-		units := map[string]int64{}
-		names := s.names()
-		for round := range s.rounds {
-			for i := range names {
-				name := names[(i+round)%len(names)]
-				sub, err := s.subject(name, dialect)
-				if err != nil {
-					return rows, err
-				}
-				used, n, err := r.slice(s, sub)
-				if err != nil {
-					return rows, err
-				}
-				perUnit[name] = append(perUnit[name], float64(used.CPU.Nanoseconds())/1e3/float64(n))
-				t := total[name]
-				total[name] = process.Usage{CPU: t.CPU + used.CPU, Reads: t.Reads + used.Reads, Writes: t.Writes + used.Writes}
-				units[name] += n
-			}
+		var contenders []contender
+		for _, name := range s.names() {
+			contenders = append(contenders, contender{name, models[dialect], provider.Credential})
 		}
-		row := report.Row{Case: r.name, Plugin: dialect, Unit: r.unit, Goal: r.goals.forDialect(dialect)}
-		row.Compare(nil, perUnit[bareProxy], perUnit[nginx], perUnit[sluice])
+		f, err := r.alternate(s, dialect, contenders)
+		if err != nil {
+			return rows, err
+		}
+		row := report.Row{Case: r.name, Plugin: dialect, Unit: r.unit(), Goal: r.goals.forDialect(dialect)}
+		row.Compare(figures(s.names(), f))
 		rows = append(rows, row)
-		for _, name := range names {
-			u, n := total[name], float64(units[name])
-			s.report.Details = append(s.report.Details, report.Usage{
-				Case: r.name, Subject: name + " " + dialect, Units: units[name],
-				CPU: float64(u.CPU.Nanoseconds()) / 1e3 / n, Reads: float64(u.Reads) / n, Writes: float64(u.Writes) / n,
-			})
-		}
-		s.logf("    %-10s bare %.1f, sluice %.1f %s: %.2f ×", dialect, *row.Bare, *row.Sluice, r.unit, *row.Ratio)
+		s.logf("    %-10s bare %.1f, sluice %.1f %s: %s", dialect, *row.Bare, *row.Sluice, row.Unit, row.Ratio)
 	}
 	return rows, nil
+}
+
+// measureCapability compares requests that use a capability with those that do not.
+func (r rate) measureCapability(s *stage, c *capability) (rows []report.Row, err error) {
+	for _, dialect := range s.dialects() {
+		contenders := []contender{{sluice, models[dialect], provider.Credential}, {sluice, c.modelID(dialect), c.credential()}}
+		if s.base != "" {
+			contenders = append(contenders, contender{base, c.modelID(dialect), c.credential()})
+		}
+		f, err := r.alternate(s, dialect, contenders)
+		if err != nil {
+			return rows, err
+		}
+		row := report.Row{Case: r.name, Plugin: dialect, Unit: r.unit(), Goal: c.goal}
+		row.Compare(figures([]string{plain, sluice, base}, f))
+		rows = append(rows, row)
+		s.logf("    %-10s plain %.1f, sluice %.1f %s: %s", dialect, *row.Plain, *row.Sluice, row.Unit, row.Ratio)
+	}
+	return rows, nil
+}
+
+// figures assigns measurements to the subjects in names.
+func figures(names []string, values [][]float64) (f report.Figures) {
+	for i, v := range values {
+		switch names[i] {
+		case direct:
+			f.Direct = v
+		case bareProxy:
+			f.Bare = v
+		case nginx:
+			f.Nginx = v
+		case plain:
+			f.Plain = v
+		case base:
+			f.Base = v
+		case sluice:
+			f.Sluice = v
+		}
+	}
+	return f
+}
+
+// alternate measures each contender once per round, in turn, so that other load on the machine affects all of them.
+// It returns the CPU time in µs per request or event, of each contender in each round.
+func (r rate) alternate(s *stage, dialect string, contenders []contender) ([][]float64, error) {
+	perUnit := make([][]float64, len(contenders))
+	total := make([]process.Usage, len(contenders))
+	units := make([]int64, len(contenders))
+	for round := range s.rounds {
+		for n := range contenders {
+			i := (n + round) % len(contenders)
+			c := &contenders[i]
+			sub, err := s.subject(c.subject, dialect)
+			if err != nil {
+				return nil, err
+			}
+			used, n, err := r.slice(s, sub, c)
+			if err != nil {
+				return nil, err
+			}
+			perUnit[i] = append(perUnit[i], float64(used.CPU.Nanoseconds())/1e3/float64(n))
+			total[i] = process.Usage{CPU: total[i].CPU + used.CPU, Reads: total[i].Reads + used.Reads, Writes: total[i].Writes + used.Writes}
+			units[i] += n
+		}
+	}
+	for i, c := range contenders {
+		u, n := total[i], float64(units[i])
+		s.report.Details = append(s.report.Details, report.Usage{
+			Case: r.name, Subject: c.subject + " " + c.model, Units: units[i],
+			CPU: float64(u.CPU.Nanoseconds()) / 1e3 / n, Reads: float64(u.Reads) / n, Writes: float64(u.Writes) / n,
+		})
+	}
+	return perUnit, nil
 }
 
 // maxSlice is how long a slice is extended to get a first response.
 const maxSlice = 30 * time.Second
 
 // slice measures one subject for a slice, and returns its usage and the number of requests or events.
-func (r rate) slice(s *stage, sub *subject) (used process.Usage, units int64, err error) {
-	if err := s.startJob(sub, r.scenario, load.Job{Connections: r.connections, API: r.api, Prompt: r.prompt}); err != nil {
+func (r rate) slice(s *stage, sub *subject, c *contender) (used process.Usage, units int64, err error) {
+	if err := s.startJob(sub, r.scenario, load.Job{Connections: r.connections, API: r.api, Prompt: r.prompt, Model: c.model, Credential: c.credential}); err != nil {
 		return used, 0, err
 	}
 	if r.scenario.Every > 0 {
@@ -161,11 +239,11 @@ func (r rate) slice(s *stage, sub *subject) (used process.Usage, units int64, er
 func firstEvent(s *stage) (rows []report.Row, err error) {
 	names := append([]string{direct}, s.names()...)
 	for _, dialect := range s.dialects() {
-		p50, p99 := map[string][]float64{}, map[string][]float64{}
+		p50, p99 := make([][]float64, len(names)), make([][]float64, len(names))
 		for round := range s.rounds {
-			for i := range names {
-				name := names[(i+round)%len(names)]
-				sub, err := s.subjectOrProvider(name, dialect)
+			for n := range names {
+				i := (n + round) % len(names)
+				sub, err := s.subjectOrProvider(names[i], dialect)
 				if err != nil {
 					return rows, err
 				}
@@ -179,18 +257,17 @@ func firstEvent(s *stage) (rows []report.Row, err error) {
 				if err != nil {
 					return rows, err
 				}
-				p50[name] = append(p50[name], report.Quantile(c.First, 0.50)/1e3)
-				p99[name] = append(p99[name], report.Quantile(c.First, 0.99)/1e3)
+				p50[i] = append(p50[i], report.Quantile(c.First, 0.50)/1e3)
+				p99[i] = append(p99[i], report.Quantile(c.First, 0.99)/1e3)
 			}
 		}
 		for _, q := range []struct {
 			name   string
-			times  map[string][]float64
+			times  [][]float64
 			target float64
 		}{{"p50", p50, 80}, {"p99", p99, 400}} {
 			row := report.Row{Case: "first event, 1 connection, " + q.name, Plugin: dialect, Unit: "µs", Goal: q.target}
-			row.CompareDifference(q.times[bareProxy], q.times[nginx], q.times[sluice])
-			row.Direct = new(report.Median(q.times[direct]))
+			row.CompareDifference(figures(names, q.times))
 			rows = append(rows, row)
 			s.logf("    %-10s %s: direct %.0f, bare %.0f, sluice %.0f µs", dialect, q.name, *row.Direct, *row.Bare, *row.Sluice)
 		}

@@ -13,8 +13,13 @@ import (
 	"github.com/sluice-gateway/sluice/cmd/bench/report"
 )
 
-// holdStreams opens silent streams on a new subject, and returns its memory before and after.
-func (s *stage) holdStreams(sub *subject, streams, prompt int) (before, after int64, err error) {
+// silentJob is a job of streams that stay silent after their first event.
+func silentJob(streams, prompt int) (provider.Scenario, load.Job) {
+	return provider.Scenario{Stream: true, Hold: true}, load.Job{Connections: streams, Prompt: prompt}
+}
+
+// openStreams opens streams on a new subject, and returns its memory before, and a while after.
+func (s *stage) openStreams(sub *subject, sc provider.Scenario, job load.Job, settle time.Duration) (before, after int64, err error) {
 	// The first requests make one-time allocations.
 	if err := s.startJob(sub, provider.Scenario{}, load.Job{Connections: 4}); err != nil {
 		return 0, 0, err
@@ -28,41 +33,57 @@ func (s *stage) holdStreams(sub *subject, streams, prompt int) (before, after in
 	if before, err = sub.process.RSS(); err != nil {
 		return 0, 0, err
 	}
-	if err := s.startJob(sub, provider.Scenario{Stream: true, Hold: true}, load.Job{Connections: streams, Prompt: prompt}); err != nil {
+	if err := s.startJob(sub, sc, job); err != nil {
 		return 0, 0, err
 	}
-	if err := s.awaitOpen(streams); err != nil {
+	if err := s.awaitOpen(job.Connections); err != nil {
 		return 0, 0, err
 	}
-	if err := s.pause(s.settle); err != nil {
+	if err := s.pause(settle); err != nil {
 		return 0, 0, err
 	}
 	after, err = sub.process.RSS()
 	return before, after, err
 }
 
-// heldMemory measures the memory of an open stream.
+// heldMemory measures the memory of an open stream that is silent.
 func (s *stage) heldMemory(name string, prompt int) (rows []report.Row, err error) {
+	sc, job := silentJob(s.maxStreams(s.held), prompt)
+	return s.streamMemory(report.Row{Case: name, Goal: 0.7}, sc, job, s.settle, 1)
+}
+
+// activeMemory measures the memory of an open stream with an event per second, some time after a burst of requests in
+// which all streams were opened at once. Each time is measured with new processes.
+func activeMemory(s *stage) (rows []report.Row, err error) {
+	sc, job := provider.Scenario{Stream: true, Every: time.Second}, load.Job{Connections: s.maxStreams(s.active), Burst: true}
+	return s.streamMemory(report.Row{Case: "active streams, prompt of 200 B", Goal: 0.7}, sc, job, s.afterBurst, min(s.rounds, 5))
+}
+
+// streamMemory measures the memory of an open stream with new processes.
+func (s *stage) streamMemory(row report.Row, sc provider.Scenario, job load.Job, settle time.Duration, rounds int) (rows []report.Row, err error) {
 	const dialect = "anthropic"
-	streams := s.maxStreams(s.held)
-	perStream := map[string][]float64{} // KB
-	for _, name := range s.names() {
-		sub, err := s.start(name, dialect)
-		if err != nil {
-			return nil, err
+	names := s.names()
+	perStream := make([][]float64, len(names)) // KB
+	for range rounds {
+		for i, name := range names {
+			sub, err := s.start(name, dialect)
+			if err != nil {
+				return nil, err
+			}
+			before, after, err := s.openStreams(sub, sc, job, settle)
+			if err == nil {
+				_, err = s.finishJob(sub)
+			}
+			if err = errors.Join(err, sub.process.Stop()); err != nil {
+				return nil, err
+			}
+			kb := float64(after-before) / 1e3 / float64(job.Connections)
+			perStream[i] = append(perStream[i], kb)
+			s.logf("    %-10s %.1f KB/stream", name, kb)
 		}
-		before, after, err := s.holdStreams(sub, streams, prompt)
-		if err == nil {
-			_, err = s.finishJob(sub)
-		}
-		if err = errors.Join(err, sub.process.Stop()); err != nil {
-			return nil, err
-		}
-		perStream[name] = append(perStream[name], float64(after-before)/1e3/float64(streams))
-		s.logf("    %-10s %.1f KB/stream", name, perStream[name][0])
 	}
-	row := report.Row{Case: name, Plugin: dialect, Unit: "KB RSS/stream", Goal: 0.7, Note: fmt.Sprintf("%d streams", streams)}
-	row.Compare(nil, perStream[bareProxy], perStream[nginx], perStream[sluice])
+	row.Plugin, row.Unit, row.Note = dialect, "KB RSS/stream", fmt.Sprintf("%d streams", job.Connections)
+	row.Compare(figures(names, perStream))
 	return []report.Row{row}, nil
 }
 
@@ -73,8 +94,9 @@ func (s *stage) maxStreams(n int) int { return min(n, (s.files-400)/2) }
 func silentStreams(s *stage) (rows []report.Row, err error) {
 	const dialect = "anthropic"
 	streams := s.maxStreams(s.silent)
-	shares := map[string][]float64{}
-	for _, name := range s.names() {
+	names := s.names()
+	shares := make([][]float64, len(names))
+	for i, name := range names {
 		sub, err := s.start(name, dialect)
 		if err != nil {
 			return nil, err
@@ -83,17 +105,18 @@ func silentStreams(s *stage) (rows []report.Row, err error) {
 		if err = errors.Join(err, sub.process.Stop()); err != nil {
 			return nil, err
 		}
-		shares[name] = []float64{share}
+		shares[i] = []float64{share}
 		s.logf("    %-10s %.1f %% of a core", name, share)
 	}
 	row := report.Row{Case: "silent streams", Plugin: dialect, Unit: "% of a core", Goal: 15, Note: fmt.Sprintf("%d streams for %s", streams, s.silence)}
-	row.SetFigures(shares[bareProxy], shares[nginx], shares[sluice])
+	row.SetFigures(figures(names, shares))
 	return []report.Row{row}, nil
 }
 
 // silentShare returns the CPU time that a subject uses for silent streams, in percent of a core.
 func (s *stage) silentShare(sub *subject, streams int) (float64, error) {
-	if _, _, err := s.holdStreams(sub, streams, 0); err != nil {
+	sc, job := silentJob(streams, 0)
+	if _, _, err := s.openStreams(sub, sc, job, s.settle); err != nil {
 		return 0, err
 	}
 	if err := s.pause(s.settle); err != nil {
@@ -144,7 +167,7 @@ func (s *stage) measureStart(name string, cached bool) (rows []report.Row, err e
 	if !cached {
 		row.Goal = 2000
 	}
-	row.SetFigures(nil, nil, took)
+	row.SetFigures(report.Figures{Sluice: took})
 	s.logf("    %.0f ms, %s", *row.Sluice, row.Note)
 	return []report.Row{row}, nil
 }
@@ -152,7 +175,7 @@ func (s *stage) measureStart(name string, cached bool) (rows []report.Row, err e
 // startOnce starts and stops the binary, and returns wall and CPU time from the start to its first response.
 func (s *stage) startOnce(cache string) (took, cpu time.Duration, err error) {
 	openai, anthropic := "http://"+s.providers["openai"].Addr, "http://"+s.providers["anthropic"].Addr
-	p, took, err := s.serve([]string{
+	p, took, err := s.serve(s.sluice, []string{
 		"OPENAI_BASE_URL=" + openai + "/v1", "OPENAI_API_KEY=" + provider.Credential,
 		"OLLAMA_BASE_URL=" + openai + "/v1",
 		"ANTHROPIC_BASE_URL=" + anthropic, "ANTHROPIC_API_KEY=" + provider.Credential,
@@ -187,7 +210,7 @@ func idleMemory(s *stage) ([]report.Row, error) {
 	var idle []float64
 	// The first start compiles the plugins and is not measured.
 	for range 2 {
-		p, err := s.startSluice()
+		p, err := s.startSluice(sluice)
 		if err != nil {
 			return nil, err
 		}
@@ -200,7 +223,7 @@ func idleMemory(s *stage) ([]report.Row, error) {
 		idle = append(idle, float64(n)/1e6)
 	}
 	row := report.Row{Case: "idle with three plugins", Unit: "MB RSS", Goal: 60, Note: "openai, anthropic and router"}
-	row.SetFigures(nil, nil, idle[1:])
+	row.SetFigures(report.Figures{Sluice: idle[1:]})
 	return []report.Row{row}, nil
 }
 
@@ -211,7 +234,7 @@ func binarySize(s *stage) ([]report.Row, error) {
 		return nil, err
 	}
 	row := report.Row{Case: "binary, stripped", Unit: "MB", Goal: 30}
-	row.SetFigures(nil, nil, []float64{float64(info.Size()) / 1e6})
+	row.SetFigures(report.Figures{Sluice: []float64{float64(info.Size()) / 1e6}})
 	s.logf("    %.1f MB", *row.Sluice)
 	return []report.Row{row}, nil
 }

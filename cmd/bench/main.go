@@ -34,9 +34,11 @@ type options struct {
 	rounds     int
 	slice      time.Duration
 	held       int
+	active     int
 	silent     int
 	silence    time.Duration
 	sluice     string
+	base       string
 	gateway    string
 	out        string
 	cpuProfile string
@@ -46,6 +48,7 @@ type options struct {
 	details    bool
 	warm       time.Duration // warm-up before each slice
 	settle     time.Duration // pause before memory is measured
+	afterBurst time.Duration // the same, after a burst of streams
 	cache      string        // cache directory for compiled plugins; "" for a temporary one
 }
 
@@ -66,18 +69,20 @@ func command(ctx context.Context, args []string) error {
 	if len(args) > 1 && args[0] == "role" {
 		return role(args[1], args[2:])
 	}
-	o := &options{warm: 200 * time.Millisecond, settle: 3 * time.Second}
+	o := &options{warm: 200 * time.Millisecond, settle: 3 * time.Second, afterBurst: 10 * time.Second}
 	f := flag.NewFlagSet("bench", flag.ContinueOnError)
 	f.StringVar(&o.run, "run", "", "run only cases whose name matches `regexp`")
 	f.StringVar(&o.plugin, "plugin", "", "run only with this `plugin`, openai or anthropic, if a case has both")
 	f.BoolVar(&o.list, "list", false, "list the cases")
-	f.BoolVar(&o.quick, "quick", false, "a first look in about a minute: lower defaults for rounds, slice, held, silent and silence")
-	f.IntVar(&o.rounds, "rounds", 7, "number of rounds per case")
+	f.BoolVar(&o.quick, "quick", false, "a first look in about a minute: lower defaults for rounds, slice, held, active, silent and silence")
+	f.IntVar(&o.rounds, "rounds", 9, "number of rounds per case")
 	f.DurationVar(&o.slice, "slice", time.Second, "how long each subject is measured per round")
 	f.IntVar(&o.held, "held", 5000, "number of open streams for memory measurements")
+	f.IntVar(&o.active, "active", 3000, "number of open streams for measurements of their memory after a burst")
 	f.IntVar(&o.silent, "silent", 10_000, "number of silent streams; fewer if the limit of open files is too low")
 	f.DurationVar(&o.silence, "silence", time.Minute, "how long silent streams are measured")
 	f.StringVar(&o.sluice, "sluice", "bin/sluice", "gateway `binary`")
+	f.StringVar(&o.base, "base", "", "gateway `binary` of another version, to compare with")
 	f.StringVar(&o.gateway, "gateway", "gateway.toml", "`configuration` for start-up measurements")
 	f.StringVar(&o.out, "o", "", "write results as JSON to this `file`, and as SVG and Markdown next to it")
 	f.StringVar(&o.cpuProfile, "cpuprofile", "", "profile the gateway's CPU time to this `file` (runs the gateway inside bench)")
@@ -86,9 +91,10 @@ func command(ctx context.Context, args []string) error {
 	f.Usage = func() {
 		fmt.Fprint(f.Output(), "Compare CPU time, memory and start-up of the gateway with a bare fasthttp reverse proxy and nginx.\n\n"+
 			"usage: bench [flags]\n\n"+
-			"  bench                                          everything, about ten minutes\n"+
+			"  bench                                          everything, about half an hour\n"+
 			"  bench -quick                                   a first look\n"+
 			"  bench -run non-streaming -rounds 15            some cases, longer\n"+
+			"  bench -base bin/sluice-v1.2                    with the gateway of another version\n"+
 			"  bench -run unpaced -cpuprofile cpu.prof        then: go tool pprof -top bin/bench cpu.prof\n\n")
 		f.PrintDefaults()
 	}
@@ -104,7 +110,7 @@ func command(ctx context.Context, args []string) error {
 	if o.quick {
 		set := map[string]bool{}
 		f.Visit(func(f *flag.Flag) { set[f.Name] = true })
-		for name, value := range map[string]string{"rounds": "3", "slice": "500ms", "held": "1000", "silent": "2000", "silence": "10s"} {
+		for name, value := range map[string]string{"rounds": "3", "slice": "500ms", "held": "1000", "active": "1000", "silent": "2000", "silence": "10s"} {
 			if !set[name] {
 				if err := f.Set(name, value); err != nil {
 					return err

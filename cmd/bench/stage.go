@@ -28,6 +28,8 @@ const (
 	direct    = "direct" // the provider itself
 	bareProxy = "bare"
 	nginx     = "nginx"
+	base      = "base"  // the gateway of another version
+	plain     = "plain" // the gateway, with requests that need no capability
 	sluice    = "sluice"
 )
 
@@ -62,8 +64,10 @@ func newStage(ctx context.Context, o *options, progress io.Writer) (*stage, erro
 	if s.files, err = process.Descriptors(); err != nil {
 		return nil, err
 	}
-	if _, err := os.Stat(o.sluice); err != nil {
-		return nil, fmt.Errorf("gateway binary: %w; run make build", err)
+	for _, binary := range []string{o.sluice, o.base} {
+		if _, err := os.Stat(binary); err != nil && binary != "" {
+			return nil, fmt.Errorf("gateway binary: %w; run make build", err)
+		}
 	}
 	s.nginxBin, _ = exec.LookPath("nginx")
 	if s.dir, err = os.MkdirTemp("", "sluice-bench-"); err != nil {
@@ -76,7 +80,7 @@ func newStage(ctx context.Context, o *options, progress io.Writer) (*stage, erro
 	return s, nil
 }
 
-// startRoles starts the processes that every case needs, and writes the gateway's configuration.
+// startRoles starts the processes that every case needs.
 func (s *stage) startRoles() error {
 	var err error
 	if s.load, err = s.role("load"); err != nil {
@@ -87,7 +91,7 @@ func (s *stage) startRoles() error {
 			return err
 		}
 	}
-	return os.WriteFile(s.configuration(), []byte(s.toml()), 0o600)
+	return nil
 }
 
 // role starts a role that runs until the stage is closed.
@@ -131,33 +135,54 @@ func (s *stage) pause(d time.Duration) error {
 	}
 }
 
-func (s *stage) configuration() string { return filepath.Join(s.dir, "bench.toml") }
-
-// toml returns the gateway's configuration: two providers, the router, a key, and defaults except for the timeouts that
-// would end a silent stream.
-func (s *stage) toml() string {
+// configure writes the configuration of a gateway, and returns its file: two providers, the router, keys, and the models
+// of all capabilities, with defaults except for the timeouts that would end a silent stream. Each process has a journal
+// of its own.
+func (s *stage) configure(name string) (file string, err error) {
+	dir, err := os.MkdirTemp(s.dir, name+"-")
+	if err != nil {
+		return "", err
+	}
 	cache := s.cache
 	if cache == "" {
-		cache = filepath.Join(s.dir, "cache")
+		cache = filepath.Join(s.dir, name+"-cache")
 	}
+	file = filepath.Join(dir, "bench.toml")
+	return file, os.WriteFile(file, []byte(s.toml(cache, filepath.Join(dir, "state"))), 0o600)
+}
+
+func (s *stage) toml(cache, journal string) string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "[server]\ncache_dir = %q\n\n[[keys]]\nname = \"bench\"\nsecret = %q\nmodels = [\"*\"]\n\n[router]\nplugin = \"router\"\n", cache, provider.Credential)
+	fmt.Fprintf(&b, "[server]\ncache_dir = %q\n\n[store]\njournal = %q\n\n[admin]\nlisten = \"\"\n\n[router]\nplugin = \"router\"\n", cache, journal)
+	fmt.Fprintf(&b, "\n[[keys]]\nname = \"bench\"\nsecret = %q\nmodels = [\"*\"]\n", provider.Credential)
 	for _, d := range []string{"openai", "anthropic"} {
 		base := "http://" + s.providers[d].Addr
 		if d == "openai" {
 			base += "/v1"
 		}
 		fmt.Fprintf(&b, "\n[providers.%s]\nplugin = %q\nbase_url = %q\nauth = { secret = %q }\ntimeout = { idle = \"30m\", total = \"1h\" }\n\n[[models]]\nid = %q\ntargets = [{ provider = %q }]\n", d, d, base, provider.Credential, models[d], d)
+		for i := range capabilities {
+			b.WriteString(capabilities[i].toml(d))
+		}
+	}
+	for i := range capabilities {
+		if c := &capabilities[i]; c.key != "" {
+			fmt.Fprintf(&b, "\n[[keys]]\nname = %q\nsecret = %q\nmodels = [\"*\"]\n%s", c.slug(), c.credential(), c.key)
+		}
 	}
 	return b.String()
 }
 
 // names returns the subjects of most cases.
 func (s *stage) names() []string {
-	if s.nginxBin == "" {
-		return []string{bareProxy, sluice}
+	names := []string{bareProxy, sluice}
+	if s.nginxBin != "" {
+		names = append(names, nginx)
 	}
-	return []string{bareProxy, nginx, sluice}
+	if s.base != "" {
+		names = append(names, base)
+	}
+	return names
 }
 
 // subject returns a subject that runs until the stage is closed, and starts it if needed.
@@ -171,7 +196,7 @@ func (s *stage) subject(name, dialect string) (*subject, error) {
 	}
 	s.own = append(s.own, sub.process)
 	s.subjects[name+dialect] = sub
-	if name == sluice {
+	if name == sluice || name == base {
 		// One gateway serves both dialects.
 		for d := range models {
 			other := *sub
@@ -193,9 +218,9 @@ func (s *stage) start(name, dialect string) (*subject, error) {
 		sub.process, err = process.Role(s.ctx, "bare", s.providers[dialect].Addr)
 	case nginx:
 		sub.process, err = s.startNginx(dialect)
-	case sluice:
+	case sluice, base:
 		sub.responses = "openai"
-		sub.process, err = s.startSluice()
+		sub.process, err = s.startSluice(name)
 	}
 	if err != nil {
 		return nil, err
@@ -204,19 +229,27 @@ func (s *stage) start(name, dialect string) (*subject, error) {
 	return sub, nil
 }
 
-// startSluice starts the gateway: the binary, or this program in a role if it is to be profiled.
-func (s *stage) startSluice() (*process.Process, error) {
-	if s.cpuProfile != "" || s.memProfile != "" {
-		return process.Role(s.ctx, "sluice", s.configuration(), s.cpuProfile, s.memProfile)
+// startSluice starts the gateway: a binary, or this program in a role if it is to be profiled.
+func (s *stage) startSluice(name string) (*process.Process, error) {
+	file, err := s.configure(name)
+	if err != nil {
+		return nil, err
 	}
-	p, _, err := s.serve(nil, "--config", s.configuration())
+	binary := s.sluice
+	switch {
+	case name == base:
+		binary = s.base
+	case s.cpuProfile != "" || s.memProfile != "":
+		return process.Role(s.ctx, "sluice", file, s.cpuProfile, s.memProfile)
+	}
+	p, _, err := s.serve(binary, nil, "--config", file)
 	return p, err
 }
 
 var listeningAt = regexp.MustCompile(`msg=listening address=(\S+)`)
 
 // serve starts the binary and waits until it logs its address. took is the time since the start of the process.
-func (s *stage) serve(env []string, args ...string) (p *process.Process, took time.Duration, err error) {
+func (s *stage) serve(binary string, env []string, args ...string) (p *process.Process, took time.Duration, err error) {
 	addr := make(chan string, 1)
 	began := time.Now()
 	p, err = process.Command(s.ctx, "sluice", env, func(line string) bool {
@@ -226,7 +259,7 @@ func (s *stage) serve(env []string, args ...string) (p *process.Process, took ti
 		}
 		addr <- m[1]
 		return true
-	}, s.sluice, append([]string{"serve", "--quiet", "--listen", "127.0.0.1:0"}, args...)...)
+	}, binary, append([]string{"serve", "--quiet", "--listen", "127.0.0.1:0"}, args...)...)
 	if err != nil {
 		return nil, 0, err
 	}
@@ -320,7 +353,10 @@ func (s *stage) startJob(sub *subject, sc provider.Scenario, job load.Job) error
 	if err := s.providers[sub.dialect].Call(order{Do: orderPlay, Scenario: sc}, nil); err != nil {
 		return err
 	}
-	job.Addr, job.Dialect, job.Model = sub.addr, sub.responses, models[sub.dialect]
+	job.Addr, job.Dialect = sub.addr, sub.responses
+	if job.Model == "" {
+		job.Model, job.Credential = models[sub.dialect], provider.Credential
+	}
 	job.Stream, job.Hold, job.Events = sc.Stream, sc.Hold, sc.Events
 	return s.load.Call(order{Do: orderStart, Job: job}, nil)
 }

@@ -25,11 +25,13 @@ type Job struct {
 	API         string // API of the requests: "messages", "responses", or "" for chat completions
 	Prompt      int    // approximate size of the conversation in bytes
 	Model       string // requested model
+	Credential  string // the client's key
 	Stream      bool
 	Dialect     string // dialect of the response: "openai" or "anthropic"
 	Events      int    // number of text events that each stream must have; 0 means any number
 	Hold        bool   // streams are silent after their first event, until Finish closes them
 	Times       bool   // record the times to the first text event
+	Burst       bool   // open all connections at once
 }
 
 // Count has the counts of a Run so far.
@@ -43,7 +45,8 @@ type Count struct {
 	First []time.Duration
 }
 
-// maxOpening is the maximum number of connections that are being dialled or waiting for their first response or event.
+// maxOpening is the maximum number of connections that are being dialled or waiting for their first response or event,
+// unless all are opened in a burst.
 const maxOpening = 64
 
 // Run is a Job in progress.
@@ -65,7 +68,11 @@ type Run struct {
 
 // Start starts a job.
 func Start(j Job) *Run {
-	r := &Run{job: j, request: Request(&j), opening: make(chan struct{}, maxOpening)}
+	opening := maxOpening
+	if j.Burst {
+		opening = j.Connections
+	}
+	r := &Run{job: j, request: Request(&j), opening: make(chan struct{}, opening)}
 	for range j.Connections {
 		r.wait.Go(func() {
 			if err := r.connection(); err != nil {

@@ -67,7 +67,7 @@ func TestCountsResponsesAndEvents(t *testing.T) {
 		} {
 			t.Run(dialect+"/"+name, func(t *testing.T) {
 				s, addr := serve(t, dialect, c.scenario)
-				r := load.Start(load.Job{Addr: addr, Connections: 4, Prompt: c.prompt, Model: "m", Dialect: dialect, Stream: c.scenario.Stream, Events: c.scenario.Events, Times: c.scenario.Stream})
+				r := load.Start(load.Job{Credential: provider.Credential, Addr: addr, Connections: 4, Prompt: c.prompt, Model: "m", Dialect: dialect, Stream: c.scenario.Stream, Events: c.scenario.Events, Times: c.scenario.Stream})
 				waitFor(t, r, func(n load.Count) bool { return n.Responses >= 20 || n.Failed > 0 })
 				r.Finish()
 				n := r.Wait()
@@ -87,7 +87,7 @@ func TestCountsResponsesAndEvents(t *testing.T) {
 
 func TestClosesHeldStreams(t *testing.T) {
 	_, addr := serve(t, "openai", provider.Scenario{Stream: true, Hold: true})
-	r := load.Start(load.Job{Addr: addr, Connections: 200, Model: "m", Dialect: "openai", Stream: true, Hold: true})
+	r := load.Start(load.Job{Credential: provider.Credential, Addr: addr, Connections: 200, Model: "m", Dialect: "openai", Stream: true, Hold: true})
 	waitFor(t, r, func(n load.Count) bool { return n.Open == 200 || n.Failed > 0 })
 	r.Finish()
 	if n := r.Wait(); n.Failed > 0 || n.Open != 0 || n.Responses != 0 || n.Events != 200 {
@@ -133,7 +133,7 @@ func TestRejectsInvalidResponse(t *testing.T) {
 					conn.Write([]byte(c.response))
 				}
 			}()
-			n := load.Start(load.Job{Addr: ln.Addr().String(), Connections: 1, Model: "m", Dialect: "openai", Stream: c.stream, Events: 1}).Wait()
+			n := load.Start(load.Job{Credential: provider.Credential, Addr: ln.Addr().String(), Connections: 1, Model: "m", Dialect: "openai", Stream: c.stream, Events: 1}).Wait()
 			<-done
 			if n.Failed != 1 || !strings.Contains(n.Failure, c.want) || n.Responses != 0 {
 				t.Errorf("%+v", n)

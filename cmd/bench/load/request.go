@@ -4,8 +4,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"strings"
-
-	"github.com/sluice-gateway/sluice/cmd/bench/provider"
 )
 
 // turn is a message of about 1,600 bytes: prose with quotes, newlines and a few non-ASCII letters.
@@ -54,5 +52,5 @@ func Request(j *Job) []byte {
 	return fmt.Appendf(nil, "POST %s HTTP/1.1\r\nHost: %s\r\nUser-Agent: OpenAI/Go 3.9.0\r\nContent-Length: %d\r\nAccept: application/json\r\n"+
 		"Authorization: Bearer %s\r\nContent-Type: application/json\r\nX-Stainless-Arch: x64\r\nX-Stainless-Lang: go\r\nX-Stainless-Os: Linux\r\n"+
 		"X-Stainless-Package-Version: 3.9.0\r\nX-Stainless-Retry-Count: 0\r\nX-Stainless-Runtime: go\r\nX-Stainless-Runtime-Version: go1.26\r\n\r\n%s",
-		path, j.Addr, len(body), provider.Credential, body)
+		path, j.Addr, len(body), j.Credential, body)
 }

@@ -38,7 +38,7 @@ func (r *Report) Picture(w io.Writer) error {
 		if row.Nginx != nil {
 			g.bars = append(g.bars, bar{"nginx", "#52606d", *row.Nginx / *row.Bare})
 		}
-		g.bars = append(g.bars, bar{"Sluice", "#2186eb", *row.Ratio})
+		g.bars = append(g.bars, bar{"Sluice", "#2186eb", row.Ratio.Median})
 		for _, b := range g.bars {
 			longest = max(longest, b.value)
 		}

@@ -36,12 +36,13 @@ type Row struct {
 	Direct *float64 `json:"direct,omitempty"` // client and provider without a proxy
 	Bare   *float64 `json:"bare,omitempty"`
 	Nginx  *float64 `json:"nginx,omitempty"`
+	Plain  *float64 `json:"plain,omitempty"` // the gateway without the capability that is measured
+	Base   *float64 `json:"base,omitempty"`  // the gateway of another version
 	Sluice *float64 `json:"sluice,omitempty"`
 
-	// Ratio of Sluice to the bare proxy per round: median, minimum, maximum.
-	Ratio   *float64 `json:"ratio,omitempty"`
-	Lowest  *float64 `json:"ratio_lowest,omitempty"`
-	Highest *float64 `json:"ratio_highest,omitempty"`
+	// Ratio is that of Sluice to Plain, or to Bare if there is no Plain; VersusBase is that of Sluice to Base.
+	Ratio      *Ratio `json:"ratio,omitempty"`
+	VersusBase *Ratio `json:"versus_base,omitempty"`
 
 	// Extra is the difference to the bare proxy, in cases that compare the difference instead of the ratio.
 	Extra *float64 `json:"extra,omitempty"`
@@ -50,6 +51,16 @@ type Row struct {
 	Goal float64 `json:"goal,omitempty"`
 	Note string  `json:"note,omitempty"`
 }
+
+// Ratio has the ratios of all rounds.
+type Ratio struct {
+	Median  float64 `json:"median"`
+	Lowest  float64 `json:"lowest"`
+	Highest float64 `json:"highest"`
+}
+
+// Figures are the measurements of each subject, one value per round.
+type Figures struct{ Direct, Bare, Nginx, Plain, Base, Sluice []float64 }
 
 // Usage is the usage of a subject per unit of a case.
 type Usage struct {
@@ -66,7 +77,7 @@ func (r *Row) Met() (met, ok bool) {
 	v := r.Sluice
 	switch {
 	case r.Ratio != nil:
-		v = r.Ratio
+		v = &r.Ratio.Median
 	case r.Extra != nil:
 		v = r.Extra
 	}
@@ -96,43 +107,50 @@ func Quantile[T ~int64 | ~float64](sorted []T, part float64) float64 {
 	return float64(sorted[min(int(part*float64(len(sorted))), len(sorted)-1)])
 }
 
-// Compare sets the medians and the ratio. Each slice has one value per round.
-func (r *Row) Compare(direct, bare, nginx, sluice []float64) {
-	set := func(to **float64, values []float64) {
-		if len(values) > 0 {
-			*to = new(Median(values))
-		}
+// Compare sets the medians and the ratios.
+func (r *Row) Compare(f Figures) {
+	r.SetFigures(f)
+	r.Ratio = ratio(f.Sluice, f.Bare)
+	if f.Plain != nil {
+		r.Ratio = ratio(f.Sluice, f.Plain)
 	}
-	set(&r.Direct, direct)
-	set(&r.Bare, bare)
-	set(&r.Nginx, nginx)
-	set(&r.Sluice, sluice)
+	r.VersusBase = ratio(f.Sluice, f.Base)
+}
+
+// ratio returns the ratios of two subjects per round, nil if one of them was not measured.
+func ratio(values, reference []float64) *Ratio {
 	var ratios []float64
-	for i := range min(len(bare), len(sluice)) {
-		if bare[i] > 0 {
-			ratios = append(ratios, sluice[i]/bare[i])
+	for i := range min(len(values), len(reference)) {
+		if reference[i] > 0 {
+			ratios = append(ratios, values[i]/reference[i])
 		}
 	}
-	if len(ratios) > 0 {
-		set(&r.Ratio, ratios)
-		r.Lowest, r.Highest = new(slices.Min(ratios)), new(slices.Max(ratios))
+	if len(ratios) == 0 {
+		return nil
 	}
+	return &Ratio{Median(ratios), slices.Min(ratios), slices.Max(ratios)}
 }
 
 // CompareDifference sets the medians and Extra.
-func (r *Row) CompareDifference(bare, nginx, sluice []float64) {
-	r.SetFigures(bare, nginx, sluice)
-	differences := make([]float64, min(len(bare), len(sluice)))
+func (r *Row) CompareDifference(f Figures) {
+	r.SetFigures(f)
+	differences := make([]float64, min(len(f.Bare), len(f.Sluice)))
 	for i := range differences {
-		differences[i] = sluice[i] - bare[i]
+		differences[i] = f.Sluice[i] - f.Bare[i]
 	}
 	r.Extra = new(Median(differences))
 }
 
 // SetFigures sets only the medians.
-func (r *Row) SetFigures(bare, nginx, sluice []float64) {
-	r.Compare(nil, bare, nginx, sluice)
-	r.Ratio, r.Lowest, r.Highest = nil, nil, nil
+func (r *Row) SetFigures(f Figures) {
+	for _, m := range []struct {
+		to     **float64
+		values []float64
+	}{{&r.Direct, f.Direct}, {&r.Bare, f.Bare}, {&r.Nginx, f.Nginx}, {&r.Plain, f.Plain}, {&r.Base, f.Base}, {&r.Sluice, f.Sluice}} {
+		if len(m.values) > 0 {
+			*m.to = new(Median(m.values))
+		}
+	}
 }
 
 func number(v *float64) string {
@@ -147,14 +165,23 @@ func number(v *float64) string {
 	return fmt.Sprintf("%.2f", *v)
 }
 
+func (r *Ratio) String() string {
+	if r == nil {
+		return "–"
+	}
+	return fmt.Sprintf("%.2f × (%.2f–%.2f)", r.Median, r.Lowest, r.Highest)
+}
+
 // cells returns the columns of a row.
 func (r *Row) cells() []string {
-	versusBare, goal, met := "–", "–", ""
+	versusBare, versusPlain, goal, met := "–", "–", "–", ""
 	switch {
-	case r.Ratio != nil:
-		versusBare = fmt.Sprintf("%.2f × (%.2f–%.2f)", *r.Ratio, *r.Lowest, *r.Highest)
+	case r.Plain != nil:
+		versusPlain = r.Ratio.String()
 	case r.Extra != nil:
 		versusBare = fmt.Sprintf("%+.0f", *r.Extra)
+	default:
+		versusBare = r.Ratio.String()
 	}
 	if r.Goal > 0 {
 		goal = "≤ " + strconv.FormatFloat(r.Goal, 'f', -1, 64)
@@ -168,17 +195,34 @@ func (r *Row) cells() []string {
 	if ok, known := r.Met(); known {
 		met = map[bool]string{true: "yes", false: "NO"}[ok]
 	}
-	return []string{r.Case, r.Plugin, r.Unit, number(r.Direct), number(r.Bare), number(r.Nginx), number(r.Sluice), versusBare, goal, met}
+	return []string{r.Case, r.Plugin, r.Unit, number(r.Direct), number(r.Bare), number(r.Nginx), number(r.Plain), number(r.Base), number(r.Sluice),
+		versusBare, versusPlain, r.VersusBase.String(), goal, met}
 }
 
-var columns = []string{"CASE", "PLUGIN", "UNIT", "DIRECT", "BARE", "NGINX", "SLUICE", "VS. BARE", "GOAL", "MET"}
+var columns = []string{"CASE", "PLUGIN", "UNIT", "DIRECT", "BARE", "NGINX", "PLAIN", "BASE", "SLUICE", "VS. BARE", "VS. PLAIN", "VS. BASE", "GOAL", "MET"}
+
+// lines returns the heading and the rows, without the columns that are empty in all rows.
+func (r *Report) lines() [][]string {
+	lines := [][]string{slices.Clone(columns)}
+	for i := range r.Rows {
+		lines = append(lines, r.Rows[i].cells())
+	}
+	for c := len(columns) - 1; c >= 0; c-- {
+		if slices.ContainsFunc(lines[1:], func(cells []string) bool { return cells[c] != "–" }) {
+			continue
+		}
+		for i := range lines {
+			lines[i] = slices.Delete(lines[i], c, c+1)
+		}
+	}
+	return lines
+}
 
 // Table writes the rows as text.
 func (r *Report) Table(w io.Writer) error {
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(t, strings.Join(columns, "\t"))
-	for i := range r.Rows {
-		fmt.Fprintln(t, strings.Join(r.Rows[i].cells(), "\t"))
+	for _, cells := range r.lines() {
+		fmt.Fprintln(t, strings.Join(cells, "\t"))
 	}
 	if err := t.Flush(); err != nil {
 		return err
@@ -197,14 +241,13 @@ func (r *Report) Table(w io.Writer) error {
 
 // Markdown writes the rows as a Markdown table.
 func (r *Report) Markdown(w io.Writer) error {
-	heads := make([]string, len(columns))
-	for i, c := range columns {
-		heads[i] = strings.ToLower(c)
-	}
 	var b strings.Builder
-	fmt.Fprintf(&b, "| %s |\n|%s\n", strings.Join(heads, " | "), strings.Repeat(" --- |", len(columns)))
-	for i := range r.Rows {
-		fmt.Fprintf(&b, "| %s |\n", strings.Join(r.Rows[i].cells(), " | "))
+	for i, cells := range r.lines() {
+		line := strings.Join(cells, " | ")
+		if i == 0 {
+			line = strings.ToLower(line) + " |\n|" + strings.TrimSuffix(strings.Repeat(" --- |", len(cells)), " |")
+		}
+		fmt.Fprintf(&b, "| %s |\n", line)
 	}
 	_, err := io.WriteString(w, b.String())
 	return err

@@ -49,9 +49,12 @@ func TestQuantile(t *testing.T) {
 // TestCompare compares the figures of three rounds. In the second, everything is twice as slow, with the same ratio.
 func TestCompare(t *testing.T) {
 	row := report.Row{Goal: 1.5}
-	row.Compare(nil, []float64{10, 20, 10}, nil, []float64{15, 30, 20})
-	if *row.Bare != 10 || *row.Sluice != 20 || *row.Ratio != 1.5 || *row.Lowest != 1.5 || *row.Highest != 2 || row.Nginx != nil {
+	row.Compare(report.Figures{Bare: []float64{10, 20, 10}, Base: []float64{30, 30, 20}, Sluice: []float64{15, 30, 20}})
+	if *row.Bare != 10 || *row.Sluice != 20 || *row.Ratio != (report.Ratio{Median: 1.5, Lowest: 1.5, Highest: 2}) || row.Nginx != nil {
 		t.Errorf("%+v", row)
+	}
+	if *row.VersusBase != (report.Ratio{Median: 1, Lowest: 0.5, Highest: 1}) {
+		t.Errorf("versus base: %+v", row.VersusBase)
 	}
 	if met, ok := row.Met(); !met || !ok {
 		t.Error("ratio 1.5 does not meet the goal 1.5")
@@ -66,9 +69,18 @@ func TestCompare(t *testing.T) {
 	}
 }
 
+// TestComparePlain checks that the ratio is to the gateway without the capability, where there is one.
+func TestComparePlain(t *testing.T) {
+	var row report.Row
+	row.Compare(report.Figures{Bare: []float64{10}, Plain: []float64{20}, Sluice: []float64{30}})
+	if row.Ratio.Median != 1.5 || row.VersusBase != nil {
+		t.Errorf("%+v", row)
+	}
+}
+
 func TestCompareDifference(t *testing.T) {
 	row := report.Row{Goal: 20}
-	row.CompareDifference([]float64{100, 120, 90}, nil, []float64{110, 145, 105})
+	row.CompareDifference(report.Figures{Bare: []float64{100, 120, 90}, Sluice: []float64{110, 145, 105}})
 	if *row.Extra != 15 || row.Ratio != nil {
 		t.Errorf("%+v", row)
 	}
@@ -81,9 +93,9 @@ func TestCompareDifference(t *testing.T) {
 func sample() *report.Report {
 	r := &report.Report{Go: "go1.26"}
 	ratio := report.Row{Case: "a <case>", Plugin: "openai", Unit: "µs CPU/request", Goal: 1.4}
-	ratio.Compare(nil, []float64{20}, []float64{17}, []float64{30})
+	ratio.Compare(report.Figures{Bare: []float64{20}, Nginx: []float64{17}, Sluice: []float64{30}})
 	figure := report.Row{Case: "binary", Unit: "MB", Goal: 30, Note: "stripped"}
-	figure.SetFigures(nil, nil, []float64{29})
+	figure.SetFigures(report.Figures{Sluice: []float64{29}})
 	r.Rows = []report.Row{ratio, figure}
 	return r
 }
@@ -94,9 +106,9 @@ func TestTable(t *testing.T) {
 		t.Fatal(err)
 	}
 	const want = `
-CASE      PLUGIN  UNIT            DIRECT  BARE  NGINX  SLUICE  VS. BARE            GOAL     MET
-a <case>  openai  µs CPU/request  –       20.0  17.0   30.0    1.50 × (1.50–1.50)  ≤ 1.4 ×  NO
-binary            MB              –       –     –      29.0    –                   ≤ 30     yes
+CASE      PLUGIN  UNIT            BARE  NGINX  SLUICE  VS. BARE            GOAL     MET
+a <case>  openai  µs CPU/request  20.0  17.0   30.0    1.50 × (1.50–1.50)  ≤ 1.4 ×  NO
+binary            MB              –     –      29.0    –                   ≤ 30     yes
 binary: stripped
 `
 	if diff := cmp.Diff(strings.TrimPrefix(want, "\n"), b.String()); diff != "" {
