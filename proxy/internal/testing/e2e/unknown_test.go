@@ -225,6 +225,32 @@ func TestUnansweredRequestsSpendBudget(t *testing.T) {
 	})
 }
 
+// TestUnansweredCalls has a provider that takes requests of the APIs without conversations, and never answers. They are
+// booked at their prompt and, of completions, at their 9 tokens.
+func TestUnansweredCalls(t *testing.T) {
+	forEachCallAPI(t, func(t *testing.T, c *call) {
+		a := up.New(t, up.Script{up.ReadRequest(), up.AwaitClose()})
+		dir := t.TempDir()
+		toml := strings.Replace(proxytest.Keys, "models =", bothBudgets+"\nmodels =", 1) +
+			callProvider("a", a.URL(), `timeout = { first_byte = "20ms" }`) + modelOfKind(c.kind, "m", "a/up") + "pricing = { input = 1, output = 1_000 }\n"
+		g := proxytest.StartWith(t, toml, func(o *proxy.Options) { o.StateDir = dir })
+		r := c.ask(t, g, "m")
+		if r.Status != 504 {
+			t.Fatalf("got %d %s", r.Status, r.Body)
+		}
+		g.Log.Request(t, r.RequestID())
+		completion := int64(0)
+		if c.kind == "completions" {
+			completion = 9 * 1_000_000
+		}
+		got := readMoney(t, g.Admin(t))
+		// A token costs 1,000 nano-dollars, and a prompt of one byte is held at 65 tokens at least.
+		if prompt := got.held - completion; got != booked(0, got.held) || prompt < 65_000 || prompt > 200_000 {
+			t.Errorf("got %+v, want a prompt of some 100 tokens and %d nano-dollars of a completion, all of it uncertain", got, completion)
+		}
+	})
+}
+
 // TestUnknownOutcomeWithoutBudget checks that the ledger marks an unknown outcome, at the estimated tokens, if no budget
 // holds anything.
 func TestUnknownOutcomeWithoutBudget(t *testing.T) {
