@@ -3,7 +3,6 @@ package proxy
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"log/slog"
 	"slices"
@@ -31,7 +30,6 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/internal/routing/catalog"
 	"github.com/sluice-gateway/sluice/proxy/internal/spend"
 	"github.com/sluice-gateway/sluice/proxy/internal/telemetry"
-	"github.com/sluice-gateway/sluice/sdk/abi"
 )
 
 // completion is one request to a client API in flight: the request, the attempts at its targets, and the response.
@@ -75,6 +73,7 @@ type completion struct {
 
 	references clientapi.References // valid as long as the documents, except for Stores
 	origin     ownership.Origin     // of what the request continues
+	foreign    string               // ID of the first item that is repeated without its content, but was not sent to the client
 	owned      bool                 // the origin of the response has been recorded, if it had to be
 
 	explain  bool // the response describes the routing decision in x-gateway-route
@@ -409,78 +408,6 @@ func (x *completion) finishBody(err error) *apierror.Error {
 func (x *completion) leavesBodyUnread(ctx *fasthttp.RequestCtx) bool {
 	length := ctx.Request.Header.ContentLength()
 	return !x.bodyRead && (length < 0 || length > endpoint.SmallBody)
-}
-
-// findReferences finds what the request refers to that a provider stores. It fails if the request continues what the
-// client has not made, or asks for a response that the client could not read back.
-func (x *completion) findReferences() *apierror.Error {
-	x.references = x.api.references(x.request)
-	r := &x.references
-	if r.Background {
-		return apierror.Invalid(clientapi.CodeUnsupportedParameter, "background", "'background' is not supported: the response could not be read back through this gateway.")
-	}
-	if r.Comparable() {
-		if known, gone := x.lookUpOrigin(r.Compared); gone != nil {
-			return gone
-		} else if !known {
-			r.Compared.SetNull() // as in the first request of a conversation
-			x.request.Describe().Warn(abi.WarnChanged, x.api.path(r.Compared))
-		}
-	}
-	own, _ := x.request.Document()
-	if stateful, ok := x.request.(clientapi.StatefulRequest); ok && stateful.Expanded() != own {
-		return nil // the gateway itself has the response
-	}
-	if r.Previous.Exists() {
-		known, gone := x.lookUpOrigin(r.Previous)
-		switch {
-		case gone != nil:
-			return gone
-		case !known:
-			return clientapi.PreviousNotFound(x.api.id, r.Previous)
-		}
-	}
-	return nil
-}
-
-// lookUpOrigin sets the origin to where the response or message with an ID is, and reports whether the client has made
-// it.
-func (x *completion) lookUpOrigin(id jsondoc.Value) (known bool, gone *apierror.Error) {
-	x.watcher.Start()
-	x.origin, known = x.server.owners.Lookup(&x.watcher, x.record.Key, id.Text())
-	if err := x.watcher.Finish(); err != nil {
-		return false, failure.ForClient(err)
-	}
-	return known, nil
-}
-
-// checkReferences fails if the request must not be sent to a provider in the client's own form (native) or as a chat
-// completions request, because of what it refers to.
-func (x *completion) checkReferences(p *provider, native bool) *apierror.Error {
-	r := &x.references
-	object := r.Object
-	if native && !object.Exists() {
-		object = r.Item
-	}
-	switch {
-	case object.Exists() && !p.sharedObjects:
-		e := clientapi.ObjectNotShared(x.api.path(object))
-		e.Cause = fmt.Errorf("shared_objects of provider %s is off", p.name)
-		return e
-	case !r.Previous.Exists(), native && x.origin.Provider == p.id, !native && x.api.id == clientapi.Responses:
-		return nil
-	}
-	return clientapi.PreviousNotFound(x.api.id, r.Previous)
-}
-
-// recordOrigin records where the response is if its provider stores it. It is called before the client learns the
-// response's ID.
-func (x *completion) recordOrigin() {
-	if x.owned || !x.passthrough || !x.references.Stores {
-		return
-	}
-	x.owned = true
-	x.server.owners.Record(x.record.Key, string(x.writer.ID()), ownership.Origin{Provider: x.provider.id, Account: uint64(x.account)})
 }
 
 // orderTargets decides the order in which the targets are tried.

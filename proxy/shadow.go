@@ -98,7 +98,7 @@ func (m *mirror) copy(x *completion, to *routing.Shadow) {
 	s := x.server
 	y := &completion{
 		server: s, api: x.api, stream: x.stream, generation: x.generation, model: x.model, mirror: m, credential: x.credential, betas: m.betas,
-		tags: x.tags, random: x.random, origin: x.origin, hops: x.hops, http11: true, presented: x.presented, maxTokens: x.maxTokens,
+		tags: x.tags, random: x.random, origin: x.origin, foreign: x.foreign, hops: x.hops, http11: true, presented: x.presented, maxTokens: x.maxTokens,
 		policy: &routing.Policy{Model: x.policy.Model, Targets: []routing.Target{to.Target}},
 	}
 	y.record = telemetry.Record{

@@ -168,6 +168,10 @@ type StatefulRequest interface {
 	// ItemReference returns the first item of the request that refers to an item of an earlier response.
 	ItemReference() jsondoc.Value
 
+	// StoredItems calls f with the ID of each item that the request repeats without its content, so that the provider
+	// that has made it must have stored it, until f returns false.
+	StoredItems(f func(id jsondoc.Value) bool)
+
 	// Expanded returns the request together with the loaded state. It is valid until Reset or FitModel.
 	Expanded() *jsondoc.Doc
 }
@@ -198,4 +202,12 @@ type Reader interface {
 
 	// ReadResponse reads a non-streaming response. If it is an error of the provider, that becomes the batch's failure.
 	ReadResponse(body []byte, b *response.Batch) error
+}
+
+// ItemReader is a Reader of an API in which requests may repeat items of earlier responses without their content.
+type ItemReader interface {
+	Reader
+
+	// TakeStoredItems returns the IDs of such items that have been read since the last call, if they are passed on.
+	TakeStoredItems() []string
 }

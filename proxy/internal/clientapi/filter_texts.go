@@ -178,7 +178,7 @@ func (w *textWalk) member(object, m jsondoc.Value, what abi.What) error {
 	case "type", "role", "status", "phase", "model",
 		"id", "call_id", "tool_call_id", "tool_use_id", "file_id", "file_ids", "container", "container_id", "vector_store_id",
 		"vector_store_ids", "tunnel_id", "skill_id", "connector_id", "approval_request_id", "previous_response_id", "previous_message_id",
-		"conversation", "cachedContent", "cached_content",
+		"comparison_response_id", "conversation", "cachedContent", "cached_content",
 		"url", "image_url", "video_url", "file_url", "server_url", "uri", "fileUri", "file_uri",
 		"file_data", "image", "images", "signature", "thoughtSignature", "thought_signature", "encrypted_content", "encrypted_index",
 		"authorization", "authorization_token":

@@ -44,6 +44,7 @@ const knownNames = `
 	diagnostics
 
 	instructions max_output_tokens include reasoning summary generate_summary max_tool_calls background previous_response_id conversation
+	comparison_response_id prewarm
 	variables truncation prompt_cache_options prompt_cache_breakpoint call_id output status action operation namespace phase queries code
 	container_id outputs results server_label server_url server_description connector_id authorization require_approval read_only
 	tool_names always never approve approval_request_id reason headers vector_store_ids max_num_results ranking_options ranker

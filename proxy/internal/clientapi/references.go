@@ -12,8 +12,8 @@ type References struct {
 	// which key has made it.
 	Previous jsondoc.Value
 
-	// Compared is the ID of a message with whose prompt the provider compares this one, to explain why its cache did not
-	// have it.
+	// Compared is the ID of a response or message with whose prompt the provider compares this one, to explain why its
+	// cache did not have it.
 	Compared jsondoc.Value
 
 	// Item is the first reference to an item of an earlier response. A provider that does not store responses gets the
@@ -40,6 +40,7 @@ func FindReferences(d *jsondoc.Doc, api ID) (f References) {
 	case Responses:
 		f.Previous, f.Stores = given(root.Get("previous_response_id")), root.Get("store").Kind() != jsondoc.False
 		f.Background = root.Get("background").Kind() == jsondoc.True
+		f.Compared = root.Get("prompt_cache_options").Get("comparison_response_id")
 	case Messages:
 		thread := given(root.Get("thread"))
 		f.Previous, f.Stores = given(thread.Get("previous_message_id")), thread.Exists()
@@ -155,6 +156,14 @@ func PreviousNotFound(api ID, v jsondoc.Value) *apierror.Error {
 		e = apierror.Invalid("thread_not_found", "", "thread_not_found: no thread continues after message '%s'; send the whole conversation.", id)
 		e.Status = 404
 	}
+	e.TryNext = true
+	return e
+}
+
+// ItemNotFound returns the error for an item of a Responses request whose content no response to its client had, or that
+// nobody has made. A provider of another target may be able to serve the request.
+func ItemNotFound(id string) *apierror.Error {
+	e := apierror.Invalid("", "input", "Item with id '%s' not found.", Quotable(id))
 	e.TryNext = true
 	return e
 }

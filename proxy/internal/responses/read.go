@@ -33,6 +33,7 @@ type Reader struct {
 	formatKnown bool // the format of the reasoning has been emitted
 	hasCalls    bool // the response has a call for the client
 	items       []readItem
+	stored      []string // IDs for TakeStoredItems
 }
 
 // readItem is the state of an item of the output.

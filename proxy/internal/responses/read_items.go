@@ -51,6 +51,11 @@ func (r *Reader) endItem(b *response.Batch, it *readItem, v jsondoc.Value) {
 	}
 	r.beginItem(b, it, v)
 	it.ended = true
+	if _, stored := storedContent(v); stored && r.pass {
+		if id := shortText(v.Get("id")); id != "" {
+			r.stored = append(r.stored, id)
+		}
+	}
 	key := int32(it.index)
 	switch it.kind {
 	case readMessage:
@@ -88,6 +93,13 @@ func (r *Reader) endItem(b *response.Batch, it *readItem, v jsondoc.Value) {
 			b.ToolEnd(0, key)
 		}
 	}
+}
+
+// TakeStoredItems implements clientapi.ItemReader.
+func (r *Reader) TakeStoredItems() []string {
+	stored := r.stored
+	r.stored = nil
+	return stored
 }
 
 // firstElement returns the first element of an array, an absent value if v is not an array.

@@ -118,9 +118,7 @@ func (r *Request) notFound() *apierror.Error {
 		return e
 	}
 	if v := r.ItemReference(); v.Exists() {
-		e := apierror.Invalid("", "input", "Item with id '%s' not found.", clientapi.Quotable(v.Get("id").Text()))
-		e.TryNext = true
-		return e
+		return clientapi.ItemNotFound(v.Get("id").Text())
 	}
 	return nil
 }
@@ -133,6 +131,36 @@ func (r *Request) ItemReference() jsondoc.Value {
 		}
 	}
 	return jsondoc.Value{}
+}
+
+// StoredItems implements clientapi.StatefulRequest.
+func (r *Request) StoredItems(f func(id jsondoc.Value) bool) {
+	for i := range r.items {
+		switch r.items[i].kind {
+		case itemReasoning, itemHosted:
+		default:
+			continue
+		}
+		v := r.items[i].v
+		content, stored := storedContent(v)
+		if id := v.Get("id"); stored && len(content.Inside()) == 0 && !content.First().Exists() && len(id.Inside()) > 0 && !f(id) {
+			return
+		}
+	}
+}
+
+// storedContent returns the content of an item that a request may repeat without it, because the provider has stored the
+// item. stored is false for all other items: they are what a request says they are.
+func storedContent(item jsondoc.Value) (content jsondoc.Value, stored bool) {
+	switch typ := item.Get("type"); {
+	case typ.Is("reasoning"):
+		return item.Get("encrypted_content"), true
+	case typ.Is("image_generation_call"):
+		return item.Get("result"), true
+	case typ.Is("file_search_call"):
+		return item.Get("results"), true
+	}
+	return jsondoc.Value{}, false
 }
 
 // AppendInput appends the items of the request, with references resolved, in the format of a Store: JSON objects
