@@ -74,12 +74,6 @@ func (x *completion) countLimit(e *apierror.Error) {
 	}
 }
 
-// recordUncertain records the part of an attempt's usage that is booked because its outcome is unknown.
-func (x *completion) recordUncertain(unknown bool, used spend.Used) {
-	x.record.Uncertain = x.record.Uncertain || unknown
-	x.record.UncertainCost = x.record.UncertainCost.Plus(used.Uncertain)
-}
-
 // insertLimit inserts a token limit into the client's document, which has none, and parses the document again.
 func (x *completion) insertLimit(to endpoint.ID, tokens int64) *apierror.Error {
 	s, warnings := x.server, slices.Clone(x.request.Describe().Warnings)
@@ -189,28 +183,6 @@ func (x *completion) reserveAgain(now time.Time) bool {
 		return false
 	}
 	return true
-}
-
-// countFailed counts the usage of an attempt whose response is not used, in the record and on the attempt's holds. own is
-// its hold on the accounts of the key, the team and the model, nil if it shares that of the request.
-func (x *completion) countFailed(a *attempt, own *spend.Hold) {
-	_, used, ok := a.usage()
-	now := x.server.now()
-	a.accounted = true
-	a.providerHold.Settle(used, now)
-	own.Settle(used, now)
-	if !ok {
-		return
-	}
-	x.record.FailedTokens += used.Tokens
-	x.record.FailedCost = x.record.FailedCost.Plus(used.Cost)
-	x.recordUncertain(a.unknown(), used)
-	if own == nil {
-		if x.failed == nil {
-			x.failed = new(booking.Failed)
-		}
-		x.failed.Add(used)
-	}
 }
 
 // respond sends a non-streaming response, or starts a stream, which continues after the handler has returned.

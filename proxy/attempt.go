@@ -397,7 +397,7 @@ func (a *attempt) doRequest() error {
 	if x.references.Previous.Exists() {
 		a.out.Account = credential.Account(x.origin.Account)
 	}
-	a.out.Sent = a.onSent()
+	a.out.Sent, a.out.Resender = a.onSent(), a
 	a.dispatched = true
 	ctx := a.wait.StartWait()
 	response, err := a.provider.client.Do(ctx, &a.out, a.wait)

@@ -8,11 +8,9 @@ import (
 	"time"
 
 	"github.com/sluice-gateway/sluice/proxy/internal/apierror"
-	"github.com/sluice-gateway/sluice/proxy/internal/cost"
 	"github.com/sluice-gateway/sluice/proxy/internal/downstream"
 	"github.com/sluice-gateway/sluice/proxy/internal/failure"
 	"github.com/sluice-gateway/sluice/proxy/internal/rescue"
-	"github.com/sluice-gateway/sluice/proxy/internal/response"
 	"github.com/sluice-gateway/sluice/proxy/internal/spend"
 	"github.com/sluice-gateway/sluice/proxy/internal/upstream"
 )
@@ -330,7 +328,7 @@ func (c *racer) charge() {
 	case awaiting:
 		used = c.held.Cancelled()
 	case receiving:
-		used = c.held.Unknown(&response.Usage{Tokens: cost.Tokens{Prompt: c.held.Prompt}}, false)
+		used = c.held.Lost()
 	}
 	x.record.CancelledTokens += used.Tokens
 	x.record.CancelledCost = x.record.CancelledCost.Plus(used.Cost)

@@ -56,6 +56,11 @@ func (h *Held) Unknown(arrived *response.Usage, counted bool) spend.Used {
 	return used
 }
 
+// Lost returns what is booked for an attempt that was sent, and of whose response nothing is known.
+func (h *Held) Lost() spend.Used {
+	return h.Unknown(&response.Usage{Tokens: cost.Tokens{Prompt: h.Prompt}}, false)
+}
+
 // completion returns the tokens of a completion that are booked if this many have arrived.
 func (h *Held) completion(arrived int64) int64 {
 	most := h.MaxTokens * h.Choices

@@ -205,7 +205,7 @@ func (c *Client) Stats() Stats { return c.pool.snapshot() }
 //
 // A request that was sent on a reused connection is sent once more on a new one if the connection was lost within a
 // second and before the first byte of the response, or got a 408 that the peer sent because the connection had been
-// idle: most probably the peer closed the old connection before it read the request. It is also sent on another one if something arrives before it is written
+// idle: most probably the peer closed the old connection before it read the request. Request.Resender may forbid it. It is also sent on another one if something arrives before it is written
 // whole, because that cannot be its response. If the provider rejects or rate-limits the credential, the request is sent
 // once with each of the other credentials that the provider may accept (credential.Set). Nothing else is retried.
 func (c *Client) Do(ctx context.Context, r *Request, w Watcher) (*Response, error) {
@@ -269,7 +269,8 @@ func (c *Client) do(ctx context.Context, r *Request, auth authorization, w Watch
 		}
 		cn.close()
 		written = written || cn.written
-		if cn.reused && !cn.answered && connLost(err) && !c.probablyServed(cn) {
+		if cn.reused && !cn.answered && connLost(err) && c.mayResend(cn, r) {
+			written = written && r.Resender == nil
 			cn = c.replace(cn, now)
 			continue
 		}
@@ -279,10 +280,9 @@ func (c *Client) do(ctx context.Context, r *Request, auth authorization, w Watch
 	}
 }
 
-// probablyServed reports whether a connection that was lost without a response had been written to for so long that the
-// peer has probably read the request.
-func (c *Client) probablyServed(cn *conn) bool {
-	return cn.written && time.Since(cn.writtenAt) >= c.staleWithin
+// mayResend reports whether a request whose reused connection was lost without a response may be sent again.
+func (c *Client) mayResend(cn *conn, r *Request) bool {
+	return !cn.written || time.Since(cn.writtenAt) < c.staleWithin && (r.Resender == nil || r.Resender.AllowResend())
 }
 
 // replace counts why a reused connection did not serve a request. It returns another idle one if no part of the request

@@ -31,7 +31,13 @@ type Request struct {
 	Account     credential.Account // the one to use, in whatever state it is; 0 leaves the choice to Client
 	Sent        func()             // called when the request has been written whole, before the wait for the response; may be nil
 	Once        bool               // if the provider rejects or rate-limits the secret, neither pause it nor try another one
+	Resender    Resender           // may be nil
 }
+
+// Resender decides whether a request is sent again that had been written whole to a reused connection, which was then
+// lost. The provider may have served it, and may bill it. If AllowResend returns true, the caller has taken that into
+// account, and Error.Written only concerns what is sent from then on.
+type Resender interface{ AllowResend() bool }
 
 // authorization is what a credential adds to a request.
 type authorization struct {

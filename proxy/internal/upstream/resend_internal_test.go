@@ -16,14 +16,19 @@ import (
 func TestLostRequestOnReusedConnection(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
-		soon    time.Duration
-		dials   int    // connections that can be established
-		want    string // response; "" is an error
-		resends uint64
+		soon     time.Duration
+		dials    int // connections that can be established
+		resender Resender
+		want     string // response; "" is an error
+		written  bool   // Error.Written
+		resends  uint64
 	}{
-		"soon":                         {time.Minute, 2, "three", 1},
-		"soon, and cannot connect":     {time.Minute, 1, "", 1},
-		"later than a stale one would": {time.Nanosecond, 2, "", 0},
+		"soon":                             {time.Minute, 2, nil, "three", false, 1},
+		"soon, and cannot connect":         {time.Minute, 1, nil, "", true, 1},
+		"later than a stale one would":     {time.Nanosecond, 2, allow(true), "", true, 0},
+		"allowed":                          {time.Minute, 2, allow(true), "three", false, 1},
+		"forbidden":                        {time.Minute, 2, allow(false), "", true, 0},
+		"taken into account by the caller": {time.Minute, 1, allow(true), "", false, 1},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -44,9 +49,15 @@ func TestLostRequestOnReusedConnection(t *testing.T) {
 			if _, _, err := exchange(client, "POST", "one"); err != nil {
 				t.Fatal(err)
 			}
-			_, got, err := exchange(client, "POST", "two")
-			if e, failed := errors.AsType[*Error](err); got != c.want || failed != (c.want == "") || failed && (!e.Written || e.Kind != Unreachable) {
-				t.Errorf("got %q, error %+v, want %q or an error of a written request", got, err, c.want)
+			got := ""
+			r, err := client.Do(context.Background(), &Request{Method: "POST", Path: "/", Body: []byte("two"), Resender: c.resender}, nil)
+			if err == nil {
+				text, _ := r.ReadAll(nil, 1<<20)
+				got = string(text)
+				r.Close()
+			}
+			if e, failed := errors.AsType[*Error](err); got != c.want || failed != (c.want == "") || failed && (e.Written != c.written || e.Kind != Unreachable) {
+				t.Errorf("got %q, error %+v, want %q or an error whose Written is %t", got, err, c.want, c.written)
 			}
 			if st := client.Stats(); st.Retried != c.resends {
 				t.Errorf("stats %+v, want %d requests sent again", st, c.resends)
@@ -54,3 +65,8 @@ func TestLostRequestOnReusedConnection(t *testing.T) {
 		})
 	}
 }
+
+// allow is a Resender.
+type allow bool
+
+func (a allow) AllowResend() bool { return bool(a) }

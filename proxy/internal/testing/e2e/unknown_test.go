@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -170,6 +171,43 @@ func TestUnknownOutcomes(t *testing.T) {
 			g.Log.Request(t, "one")
 			if got, want := readMoney(t, g.Admin(t)), booked(c.certain, c.uncertain); got != want {
 				t.Errorf("got  %+v\nwant %+v", got, want)
+			}
+		})
+	}
+}
+
+// TestLostOnReusedConnection resets a connection that has carried a request, after the provider has read the next one. The
+// request is sent again, and booked twice, because the provider may bill both. If the budget has no room for both, it is
+// not sent again.
+func TestLostOnReusedConnection(t *testing.T) {
+	const whole = 5*1000 + 2*10_000
+	for _, c := range []struct {
+		usd            string
+		status         int
+		certain, spent int64
+	}{{"100", 200, 2 * whole, heldWhole}, {"0.06", 502, whole, heldWhole}} {
+		t.Run(c.usd, func(t *testing.T) {
+			again := up.Script{up.ReadRequest(), respond("again"), up.AwaitClose()}
+			a := up.New(t, up.Script{up.ReadRequest(), respond("first"), up.ReadRequest(), up.Reset()}, again)
+			dir := t.TempDir()
+			g := proxytest.StartWith(t, unknownConfig(a.URL(), strings.Replace(bothBudgets, "100,", c.usd+",", 1), bothBudgets), func(o *proxy.Options) { o.StateDir = dir })
+			if r := g.Chat(t, askM); r.Status != 200 {
+				t.Fatalf("got %d %s", r.Status, r.Body)
+			}
+			r := g.Chat(t, askM)
+			if r.Status != c.status || r.Header.Get("X-Gateway-Attempts") != "1" {
+				t.Fatalf("got %d %v %s, want %d", r.Status, r.Header, r.Body, c.status)
+			}
+			g.Log.Request(t, r.RequestID())
+			admin := g.Admin(t)
+			spent, held := readBudgets(t, admin)
+			// Each has a budget that books unknown outcomes, and one that releases them.
+			want := 2*c.certain + c.spent
+			if spent["key k"] != want || spent["provider a"] != want || held["key k"] != 0 || held["provider a"] != 0 {
+				t.Errorf("spent %v, held %v, want %d spent", spent, held, want)
+			}
+			if m := proxytest.Scrape(t, admin); int64(m.Sum("sluice_uncertain_cost_usd_total")*1e9+0.5) != c.spent || int64(m.Sum("sluice_cost_usd_total")*1e9+0.5) != c.certain+c.spent {
+				t.Errorf("metrics: uncertain %v of %v USD", m.Sum("sluice_uncertain_cost_usd_total"), m.Sum("sluice_cost_usd_total"))
 			}
 		})
 	}
@@ -377,8 +415,10 @@ func TestShutdownBooksUnknownOutcomes(t *testing.T) {
 func TestUnknownOutcomesInSharedBudget(t *testing.T) {
 	store := startRedis(t)
 	b := newBiller(t)
+	var lost atomic.Int64
 	b.serve = func(_ http.ResponseWriter, maxTokens int64, _ bool) bool {
 		if maxTokens == 1000 {
+			lost.Add(1)
 			panic(http.ErrAbortHandler)
 		}
 		return false
@@ -388,7 +428,9 @@ func TestUnknownOutcomesInSharedBudget(t *testing.T) {
 	if r := f.chat(0, "a", budgetRequest(1000, false)); r.Status != 502 {
 		t.Fatal(r.Status, r.Body)
 	}
-	// The fleet has sent at least two requests of a token each. The unknown outcome is 1000 tokens and the prompt.
+	// The fleet has sent at least two requests of a token each. An unknown outcome is 1000 tokens and the prompt. There are
+	// two if the first one was on a reused connection.
+	most := 0.0102 * float64(lost.Load())
 	spent := func(n int) int64 { s, _ := f.budget(n); return s }
 	eventually(t, "both gateways count the unknown outcome", func() bool { return spent(0) > 10_000_000 && spent(0) == spent(1) })
 	command := func() string {
@@ -422,5 +464,5 @@ func TestUnknownOutcomesInSharedBudget(t *testing.T) {
 		}
 		return list.Budgets[0].Raised
 	}
-	eventually(t, "both gateways have the amount back", func() bool { return raised(0) > 0.01 && raised(0) < 0.0102 && raised(0) == raised(1) })
+	eventually(t, "both gateways have the amount back", func() bool { return raised(0) > most*0.98 && raised(0) < most && raised(0) == raised(1) })
 }
