@@ -41,7 +41,7 @@ func newPluginRunCommand(o *options) *cobra.Command {
 	c.Flags().IntVar(&r.status, "status", 200, "HTTP `status` of the response")
 	c.Flags().BoolVar(&r.stream, "stream", false, "treat the request as streaming, whatever it says")
 	c.Flags().StringVar(&r.target, "target", "target-model", "the provider's `name` of the model")
-	c.Flags().StringVar(&r.form, "form", "chat", "the `API` of the request: chat, messages, responses, completions, embeddings, moderations or rerank")
+	c.Flags().StringVar(&r.form, "form", "chat", "the `API` of the request: chat, messages, responses, gemini, completions, embeddings, moderations or rerank")
 	c.Flags().StringVar(&r.settings, "options", "", "the provider's options, a JSON `object`")
 	c.Flags().StringVar(&r.targetOptions, "target-options", "", "the target's options, a JSON `object`")
 	return c

@@ -155,21 +155,32 @@ func (s Suite) TestEventsDoNotAllocate(t *testing.T, events Events) {
 	}
 }
 
+// benchmarkForms runs a benchmark of each name for the module and for the same code natively, so that the difference is
+// what the sandbox costs.
+func benchmarkForms(b *testing.B, s Suite, names []string, run func(b *testing.B, binding *Binding, name string)) {
+	bindings := map[Form]*Binding{}
+	for _, form := range s.forms() {
+		bindings[form] = s.Bind(b, form)
+	}
+	for _, name := range names {
+		for _, form := range s.forms() {
+			b.Run(name+"/"+form.String(), func(b *testing.B) { run(b, bindings[form], name) })
+		}
+	}
+}
+
 // BenchmarkEvents measures single events, from the plugin's input to the chunk for the client.
 func (s Suite) BenchmarkEvents(b *testing.B, events Events) {
-	binding := s.Bind(b, Module)
-	for _, name := range slices.Sorted(maps.Keys(events.Measured)) {
-		b.Run(name, func(b *testing.B) {
-			a := events.open(b, binding)
-			b.ReportAllocs()
-			fuel := a.Fuel(func() {
-				for b.Loop() {
-					a.send(b, events.Measured[name])
-				}
-			})
-			b.ReportMetric(float64(fuel)/float64(b.N), "fuel/op")
+	benchmarkForms(b, s, slices.Sorted(maps.Keys(events.Measured)), func(b *testing.B, binding *Binding, name string) {
+		a := events.open(b, binding)
+		b.ReportAllocs()
+		fuel := a.Fuel(func() {
+			for b.Loop() {
+				a.send(b, events.Measured[name])
+			}
 		})
-	}
+		b.ReportMetric(float64(fuel)/float64(b.N), "fuel/op")
+	})
 }
 
 // Conversation returns a client's request of about n bytes with tool calls and their results.
@@ -184,7 +195,6 @@ func Conversation(n int) []byte {
 // BenchmarkRequests measures provider_request alone, because the client's body is parsed beforehand. It measures
 // conversations, a long text and an image in addition to the given requests.
 func (s Suite) BenchmarkRequests(b *testing.B, more map[string][]byte) {
-	binding := s.Bind(b, Module)
 	requests := map[string][]byte{
 		"1KB":   Conversation(1 << 10),
 		"100KB": Conversation(100 << 10),
@@ -194,19 +204,17 @@ func (s Suite) BenchmarkRequests(b *testing.B, more map[string][]byte) {
 			strings.Repeat("iVBORw0K", 1<<17) + `"}}]}]}`),
 	}
 	maps.Copy(requests, more)
-	for _, name := range slices.Sorted(maps.Keys(requests)) {
-		b.Run(name, func(b *testing.B) {
-			a := binding.Attempt(b, string(requests[name]))
-			b.SetBytes(int64(len(requests[name])))
-			b.ReportAllocs()
-			for b.Loop() {
-				if err := a.Request(); err != nil {
-					b.Fatal(err)
-				}
+	benchmarkForms(b, s, slices.Sorted(maps.Keys(requests)), func(b *testing.B, binding *Binding, name string) {
+		a := binding.Attempt(b, string(requests[name]))
+		b.SetBytes(int64(len(requests[name])))
+		b.ReportAllocs()
+		for b.Loop() {
+			if err := a.Request(); err != nil {
+				b.Fatal(err)
 			}
-			b.ReportMetric(float64(a.attempt.Fuel), "fuel/op")
-		})
-	}
+		}
+		b.ReportMetric(float64(a.attempt.Fuel), "fuel/op")
+	})
 }
 
 // Benchmark runs every vector on the module. It reports the fuel of provider_request and, if the plugin reads the
