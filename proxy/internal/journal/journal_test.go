@@ -260,17 +260,21 @@ func TestHoldsOfKilledProcessAreBookedOnce(t *testing.T) {
 	r.ID, r.Cost = 3, 30
 	j.Request(r)
 	hold(5, 1, 1000, journal.Labels{Provider: "q"}) // survives without a flush
+	// An attempt of request 6 has failed, and another one is in flight, at a provider with a budget.
+	hold(6, 1, 100, journal.Labels{Key: "b"})
+	hold(6, 2, 40, journal.Labels{Key: "b"})
+	hold(6, 3, 41, journal.Labels{Provider: "r"})
 	dir = kill(t, dir)
 	// A process may be killed while it books requests. The next one must book the rest.
 	for start := range 3 {
 		again := open(t, dir, journal.Options{})
-		want := map[string]cost.Nano{"key a": 230, "team t": 230, "provider p": 210, "provider q": 1000, "uncertain key a": 200, "uncertain team t": 200, "uncertain provider p": 180, "uncertain provider q": 1000}
+		want := map[string]cost.Nano{"key a": 230, "team t": 230, "provider p": 210, "provider q": 1000, "key b": 140, "uncertain key b": 140, "provider r": 41, "uncertain provider r": 41, "uncertain key a": 200, "uncertain team t": 200, "uncertain provider p": 180, "uncertain provider q": 1000}
 		if d := cmp.Diff(want, spent(again)); d != "" {
 			t.Errorf("start %d: %s", start, d)
 		}
 		u := usage(t, dir, journal.Query{By: []journal.Column{journal.ByKey, journal.ByProvider}})
 		total := u.Total
-		if total.Requests != 5 || total.Booked != 3 || total.Cost != 10+20+30+100+1000 || total.Uncertain != 100+1000 {
+		if total.Requests != 6 || total.Booked != 4 || total.Cost != 10+20+30+100+1000+140 || total.Uncertain != 100+1000+140 {
 			t.Errorf("start %d: got totals %+v", start, total)
 		}
 		dir = kill(t, dir)

@@ -303,22 +303,30 @@ func (s *state) age(now time.Time, yesterday int32) {
 // unfinished returns the IDs of the open requests in ascending order.
 func (s *state) unfinished() []uint64 { return slices.Sorted(maps.Keys(s.open)) }
 
-// booking returns the ledger's record for a request whose outcome is unknown. Its cost is the largest amount of its
-// holds, held or settled.
+// booking returns the ledger's record for a request whose outcome is unknown. It costs what all of its attempts hold, or
+// have used: in the budgets of providers, or in those of the other scopes, whichever is more.
 func (s *state) booking(id uint64, o *openRequest) Request {
 	r := Request{ID: id, Booked: true, Incomplete: true}
+	var sums [2]struct{ held, uncertain cost.Nano }
 	for _, h := range o.holds {
 		r.At = time.Unix(max(h.at, r.At.Unix()), 0)
-		if h.amount > r.Cost {
-			r.Cost, r.Uncertain = h.amount, h.amount
-			if h.settled {
-				r.Uncertain = 0
-			}
+		sum := &sums[0]
+		if s.labels[h.labels].Provider != "" {
+			sum = &sums[1]
+		}
+		sum.held = sum.held.Plus(h.amount)
+		if !h.settled {
+			sum.uncertain = sum.uncertain.Plus(h.amount)
 		}
 		for i, name := range s.labels[h.labels].fields() {
 			if field := r.Labels.fields()[i]; *field == "" {
 				*field = *name
 			}
+		}
+	}
+	for _, sum := range sums {
+		if sum.held > r.Cost {
+			r.Cost, r.Uncertain = sum.held, sum.uncertain
 		}
 	}
 	return r
