@@ -68,6 +68,7 @@ func NewRecorder(provider string) *Recorder { return recording.New(provider) }
 // plugins returns the options of the plugin host.
 func (o *Options) plugins() plugin.Options {
 	p := plugin.Options{
+		Replay: true,
 		Engine: engine.Options{CacheDir: o.CacheDir, RequireCache: o.RequireCache, Compiling: o.Compiling},
 		Log:    o.Log, Queue: o.Config.Server.MaxQueue, Wait: o.PluginWait,
 	}

@@ -13,6 +13,7 @@
 package anthropic
 
 import (
+	"github.com/sluice-gateway/sluice/sdk/abi"
 	"github.com/sluice-gateway/sluice/sdk/json"
 	"github.com/sluice-gateway/sluice/sdk/provider"
 )
@@ -33,8 +34,12 @@ type anthropic struct {
 }
 
 var (
-	_ provider.Configurer = (*anthropic)(nil)
-	_ provider.Former     = (*anthropic)(nil)
-	_ provider.Reader     = (*anthropic)(nil)
-	_ provider.Lister     = (*anthropic)(nil)
+	_ provider.Configurer    = (*anthropic)(nil)
+	_ provider.Former        = (*anthropic)(nil)
+	_ provider.SummaryReader = (*anthropic)(nil)
+	_ provider.Reader        = (*anthropic)(nil)
+	_ provider.Lister        = (*anthropic)(nil)
 )
+
+// SummaryParts returns what requests depend on besides the client's body.
+func (p *anthropic) SummaryParts() abi.SummaryParts { return 0 }

@@ -22,9 +22,10 @@ type openai struct {
 }
 
 var (
-	_ provider.Configurer = (*openai)(nil)
-	_ provider.Former     = (*openai)(nil)
-	_ provider.Lister     = (*openai)(nil)
+	_ provider.Configurer    = (*openai)(nil)
+	_ provider.Former        = (*openai)(nil)
+	_ provider.SummaryReader = (*openai)(nil)
+	_ provider.Lister        = (*openai)(nil)
 )
 
 // Configure checks the provider's options. Each request contains them again, overridden by the options of its target.
@@ -44,6 +45,9 @@ func (p *openai) Configure(settings json.Value) error {
 
 // Forms returns the forms of requests, besides chat completions, that the upstream accepts.
 func (p *openai) Forms() abi.Forms { return p.forms }
+
+// SummaryParts returns what requests depend on besides the client's body.
+func (p *openai) SummaryParts() abi.SummaryParts { return 0 }
 
 // Request edits the client's body for the upstream.
 func (p *openai) Request(r *provider.Request) error {

@@ -303,6 +303,10 @@ func (g *remoteGuest) Configure(binding int32, settings []byte) int32 {
 
 func (g *remoteGuest) Forms(binding int32) int32 { return g.call("Forms", []int64{int64(binding)}) }
 
+func (g *remoteGuest) SummaryParts(binding int32) int32 {
+	return g.call("SummaryParts", []int64{int64(binding)})
+}
+
 func (g *remoteGuest) Request(binding int32, summary []byte) int32 {
 	return g.call("Request", []int64{int64(binding)}, summary)
 }

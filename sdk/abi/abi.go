@@ -25,6 +25,7 @@ const (
 	ExportConfigure  = "sluice_configure"  // (binding, length) -> status
 	ExportForms      = "sluice_forms"      // (binding) -> forms ; optional
 	ExportCollect    = "sluice_collect"    // () ; optional
+	ExportSummary    = "provider_reads"    // (binding) -> parts ; optional
 	ExportRequest    = "provider_request"  // (binding, length) -> status
 	ExportResponse   = "provider_response" // (binding, http_status, length) -> status
 	ExportEvent      = "provider_event"    // (binding, kind, name_length, data_length) -> status
@@ -107,6 +108,32 @@ const (
 	TargetHealthy       TargetFlags = 2
 	TargetCachesPrompts TargetFlags = 4
 	TargetPriced        TargetFlags = 8 // the expected cost is known
+)
+
+// SummaryParts is the result of provider_reads: the parts of the summary that differ from request to request, as far as
+// the provider reads them. The others are zero or empty in the compact summary.
+type SummaryParts int32
+
+// The parts of the summary.
+const (
+	SummaryRequestID SummaryParts = 1
+	SummaryTime      SummaryParts = 2
+	SummaryRandom    SummaryParts = 4
+	SummaryBody      SummaryParts = 8 // the size of the body
+
+	SummaryPartsKnown SummaryParts = 15 // all of them
+)
+
+// SummaryHeadSize is the size in bytes of the compact summary's head. A later minor version may append to it.
+const SummaryHeadSize = 88
+
+// SummaryFlags are the flags in the head of the compact summary.
+type SummaryFlags int32
+
+// The flags of a request.
+const (
+	SummaryStream       SummaryFlags = 1 // the client requests a stream
+	SummaryIncludeUsage SummaryFlags = 2 // the client requests usage in the stream
 )
 
 // Status is the result of an import. An import that returns a length returns a negative status in its place.

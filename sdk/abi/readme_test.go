@@ -54,7 +54,7 @@ func TestReadmeHasEveryExport(t *testing.T) {
 	text := readme(t)
 	for _, name := range []string{
 		abi.ExportMemory, abi.ExportInitialize, abi.ExportVersion, abi.ExportBuffer, abi.ExportPlugin, abi.ExportConfigure, abi.ExportForms, abi.ExportCollect,
-		abi.ExportRequest, abi.ExportResponse, abi.ExportEvent, abi.ExportEnd, abi.ExportList, abi.ExportModels, abi.ExportReads, abi.ExportChoose,
+		abi.ExportSummary, abi.ExportRequest, abi.ExportResponse, abi.ExportEvent, abi.ExportEnd, abi.ExportList, abi.ExportModels, abi.ExportReads, abi.ExportChoose,
 		abi.ExportFilterRequest, abi.ExportFilterText,
 	} {
 		if !strings.Contains(text, "\n| `"+name+"` |") {
@@ -132,7 +132,9 @@ func TestReadmeHasEveryNumber(t *testing.T) {
 		"TextOfRequest": "| %d | the text is of a request", "TextComplete": "| %d | the text is complete", "TextStreamed": "| %d | the response is streamed",
 		"FormMessages": "| %d | `messages` |", "FormResponses": "| %d | `responses` |", "FormGemini": "| %d | `gemini` |",
 		"FormCompletions": "| %d | `completions` |", "FormEmbeddings": "| %d | `embeddings` |", "FormModerations": "| %d | `moderations` |",
-		"FormRerank":  "| %d | `rerank` |",
+		"FormRerank":       "| %d | `rerank` |",
+		"SummaryRequestID": "| %d | `request_id` |", "SummaryTime": "| %d | `time` |", "SummaryRandom": "| %d | `random` |", "SummaryBody": "| %d | `body` |",
+		"SummaryStream": "sum of %d: the client requests a stream", "SummaryIncludeUsage": "%d: the client requests usage", "SummaryHeadSize": "a head of %d bytes",
 		"RouterCosts": "| %d | `expected_cost`", "RouterHashes": "| %d | the hashes", "RouterDocument": "| %d | the document",
 		"RouterStream": "sum of %d: `stream`", "RouterIncludeUsage": "%d: `include_usage`", "RouterAffinity": "%d: `affinity` is known", "RouterExplained": "%d: an explanation is read",
 		"TargetFallback": "sum of %d: `fallback`", "TargetHealthy": "%d: `healthy`", "TargetCachesPrompts": "%d: `caches_prompts`", "TargetPriced": "%d: `expected_cost` is known",
@@ -180,7 +182,7 @@ func TestReadmeHasEveryNumber(t *testing.T) {
 	}
 	notOnThePage := map[string]bool{ // counts, masks and versions
 		"Major": true, "Minor": true, "FailKinds": true, "EncodingMask": true, "FramingMask": true, "ReasoningParts": true, "Scopes": true,
-		"UsageKinds": true, "FinishReasons": true, "WarnKinds": true, "FormChat": true, "FormsKnown": true,
+		"UsageKinds": true, "FinishReasons": true, "WarnKinds": true, "FormChat": true, "FormsKnown": true, "SummaryPartsKnown": true,
 		"PhaseRequest": true, "PhaseAnswer": true, "PhaseList": true, "PhaseModels": true, "PhaseRouter": true, "PhaseConfigure": true, "phasesInput": true,
 		"PhaseFilter": true, "PhaseText": true,
 	}

@@ -81,6 +81,23 @@ export enum TargetFlags {
   Priced = 8,
 }
 
+/** SummaryParts is the result of provider_reads: the parts of the summary that differ from request to request, as far as the provider reads them. The others are zero or empty in the compact summary. */
+export enum SummaryParts {
+  RequestID = 1,
+  Time = 2,
+  Random = 4,
+  /** the size of the body */
+  Body = 8,
+}
+
+/** SummaryFlags are the flags in the head of the compact summary. */
+export enum SummaryFlags {
+  /** the client requests a stream */
+  Stream = 1,
+  /** the client requests usage in the stream */
+  IncludeUsage = 2,
+}
+
 /** Status is the result of an import. An import that returns a length returns a negative status in its place. */
 export enum Status {
   OK = 0,

@@ -72,6 +72,20 @@ enum sluice_target_flags {
 	SLUICE_TARGET_PRICED = 8, /* the expected cost is known */
 };
 
+/* SummaryParts is the result of provider_reads: the parts of the summary that differ from request to request, as far as the provider reads them. The others are zero or empty in the compact summary. */
+enum sluice_summary_parts {
+	SLUICE_SUMMARY_REQUEST_ID = 1,
+	SLUICE_SUMMARY_TIME = 2,
+	SLUICE_SUMMARY_RANDOM = 4,
+	SLUICE_SUMMARY_BODY = 8, /* the size of the body */
+};
+
+/* SummaryFlags are the flags in the head of the compact summary. */
+enum sluice_summary_flags {
+	SLUICE_SUMMARY_STREAM = 1, /* the client requests a stream */
+	SLUICE_SUMMARY_INCLUDE_USAGE = 2, /* the client requests usage in the stream */
+};
+
 /* Status is the result of an import. An import that returns a length returns a negative status in its place. */
 enum sluice_status {
 	SLUICE_STATUS_OK = 0,

@@ -54,7 +54,7 @@ func (n *Instance) Has(export string) bool {
 	switch export {
 	case abi.ExportConfigure:
 		return true
-	case abi.ExportForms, abi.ExportRequest, abi.ExportResponse, abi.ExportEvent, abi.ExportEnd, abi.ExportList, abi.ExportModels:
+	case abi.ExportForms, abi.ExportSummary, abi.ExportRequest, abi.ExportResponse, abi.ExportEvent, abi.ExportEnd, abi.ExportList, abi.ExportModels:
 		return n.provider != nil
 	case abi.ExportReads, abi.ExportChoose:
 		return n.router != nil
@@ -74,6 +74,12 @@ func (n *Instance) Configure(binding int32, settings []byte) int32 {
 func (n *Instance) Forms(binding int32) int32 {
 	defer n.enter()()
 	return n.provider.Forms(binding)
+}
+
+// SummaryParts is the export provider_reads.
+func (n *Instance) SummaryParts(binding int32) int32 {
+	defer n.enter()()
+	return n.provider.SummaryParts(binding)
 }
 
 // Request is the export provider_request.

@@ -18,6 +18,9 @@ var none instance
 //go:wasmexport sluice_forms
 func exportForms(binding int32) int32 { return self().Forms(binding) }
 
+//go:wasmexport provider_reads
+func exportReads(binding int32) int32 { return self().SummaryParts(binding) }
+
 //go:wasmexport provider_request
 func exportRequest(binding, length int32) int32 {
 	return self().Request(binding, guest.Input(length))

@@ -92,6 +92,14 @@ func (i *instance) Forms(n int32) int32 {
 	return int32(abi.FormChat)
 }
 
+// SummaryParts is the export provider_reads.
+func (i *instance) SummaryParts(n int32) int32 {
+	if r, ok := i.binding(n).provider.(SummaryReader); ok {
+		return int32(r.SummaryParts())
+	}
+	return int32(abi.SummaryPartsKnown)
+}
+
 // Request is the export provider_request.
 func (i *instance) Request(n int32, document []byte) int32 {
 	b := i.binding(n)

@@ -71,6 +71,16 @@ type Former interface {
 	Forms() abi.Forms
 }
 
+// SummaryReader is implemented by providers whose requests depend on little. SummaryParts, called once after Configure,
+// returns the parts of the summary that Request reads, out of those that differ in every request; the others are zero.
+// For a provider that returns 0, the gateway learns what Request does, and does the same by itself as long as everything
+// that Request reads has the values of an earlier call. Without this method, Request gets all parts.
+//
+//	func (*plugin) SummaryParts() abi.SummaryParts { return 0 }
+type SummaryReader interface {
+	SummaryParts() abi.SummaryParts
+}
+
 // Reader is implemented by providers that read their upstream's responses, that is, that use abi.DialectTranslated. In
 // every other dialect the gateway reads them.
 type Reader interface {

@@ -57,7 +57,7 @@ func (r *Request) reset() {
 // plugin.
 func (r *Request) Body() []byte {
 	if len(r.body) == 0 {
-		if cap(r.body) < int(r.BodySize) {
+		if cap(r.body) < int(r.BodySize) { // known if SummaryParts includes it
 			r.body = make([]byte, 0, r.BodySize)
 		}
 		r.body, _ = guest.Fetch(&r.body, func(dst []byte) int32 { return host.BodyGet(nil, dst) })

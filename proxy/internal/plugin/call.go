@@ -114,7 +114,8 @@ type call struct {
 	lastOptions []byte         // options of the import answer, as passed last
 	lastRead    native.Options // lastOptions, parsed
 
-	out guestOutput
+	out      guestOutput
+	recorder importRecorder // of a request that is not replayed
 }
 
 type (
@@ -152,7 +153,7 @@ func (c *call) begin(inv *invocation) {
 	c.out.reset(c.plugin.log.enabled())
 	switch inv.export {
 	case exportRequest:
-		c.summary = inv.attempt.Summary.Append(c.summary[:0])
+		c.summary = c.appendSummary(c.summary[:0])
 		c.first = c.summary
 		c.edits.Reset(inv.attempt.Request.Doc)
 		c.path = c.path[:0]

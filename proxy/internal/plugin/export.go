@@ -16,6 +16,7 @@ type export uint8
 const (
 	exportConfigure export = iota
 	exportForms
+	exportSummary
 	exportRequest
 	exportResponse
 	exportEvent
@@ -34,6 +35,7 @@ const (
 var exports = [exportCount]exportInfo{
 	exportConfigure: {abi.ExportConfigure, 2, abi.PhaseConfigure, true, false},
 	exportForms:     {abi.ExportForms, 1, abi.PhaseConfigure, true, false},
+	exportSummary:   {abi.ExportSummary, 1, abi.PhaseConfigure, true, false},
 	exportRequest:   {abi.ExportRequest, 2, abi.PhaseRequest, true, true},
 	exportResponse:  {abi.ExportResponse, 3, abi.PhaseAnswer, true, false},
 	exportEvent:     {abi.ExportEvent, 4, abi.PhaseAnswer, false, false},

@@ -46,6 +46,8 @@ type Options struct {
 	// PluginLog receives the log lines of plugins and their standard output and error, at a limited rate. They may
 	// contain prompts and responses. If nil, they are dropped.
 	PluginLog *slog.Logger
+	// Replay runs calls of provider_request without their guest if they do the same as before; see requestTree.
+	Replay bool
 	// Dev is for developing a plugin: PluginLog is not rate-limited, has longer lines and receives the stack of each
 	// trap, and failures do not open a circuit.
 	Dev bool

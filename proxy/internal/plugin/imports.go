@@ -128,6 +128,14 @@ var decoders = map[string]func(a *args){
 	"hold":    func(a *args) { a.status(a.call.Hold(a.i32())) },
 }
 
+// decodersByIndex are the decoders in the order of abi.Imports.
+var decodersByIndex = func() (list [len(abi.Imports)]func(*args)) {
+	for i := range abi.Imports {
+		list[i] = decoders[abi.Imports[i].Name]
+	}
+	return list
+}()
+
 // args reads the parameters of one call of an import, and writes its result. It is a field of the instance, because a
 // local one, passed to a function value, would be allocated for each call.
 type args struct {
@@ -135,6 +143,9 @@ type args struct {
 	guest *engine.Instance
 	stack []uint64
 	next  int
+
+	texts [][]byte // without a guest: the strings that follow
+	room  []byte   // the buffer for the result
 }
 
 func (a *args) cell() uint64 {
@@ -149,13 +160,29 @@ func (a *args) i64() int64 { return int64(a.cell()) }
 // bytes reads an address and a length, and charges for the bytes. The result is the guest's memory, valid until the
 // import returns. The address of an empty string is ignored, because some languages have none.
 func (a *args) bytes() []byte {
+	if a.guest == nil {
+		a.next += 2
+		p := a.texts[0]
+		a.texts = a.texts[1:]
+		return p
+	}
 	p := a.memory()
 	a.guest.Charge(int64(len(p)) / fuelBytes)
+	if a.call.recorder.recording() {
+		a.call.recorder.addText(p)
+	}
 	return p
 }
 
 // buffer reads the address and capacity of a buffer for the import's result. The import charges for what it writes.
-func (a *args) buffer() []byte { return a.memory() }
+func (a *args) buffer() []byte {
+	if a.guest == nil {
+		a.next += 2
+		return a.room
+	}
+	a.room = a.memory()
+	return a.room
+}
 
 // memory reads an address and a length. If they are not within the guest's memory, it records an error and returns nil.
 func (a *args) memory() []byte {
@@ -179,7 +206,7 @@ func hostImports() ([]engine.Import, error) {
 	list := make([]engine.Import, 0, len(abi.Imports))
 	for i := range abi.Imports {
 		im := &abi.Imports[i]
-		decode := decoders[im.Name]
+		decode := decodersByIndex[i]
 		if decode == nil {
 			return nil, fmt.Errorf("plugin: import %s has no decoder", im.Name)
 		}
@@ -227,8 +254,14 @@ func (in *instance) runImport(i *engine.Instance, stack []uint64, index int, dec
 	c.running = index
 	i.Charge(importFuel)
 	a := &in.args
-	a.call, a.guest, a.stack, a.next = c, i, stack, 0
+	a.call, a.guest, a.stack, a.next, a.room = c, i, stack, 0, nil
+	if c.recorder.recording() {
+		c.recorder.startImport(index, stack)
+	}
 	decode(a)
+	if c.recorder.recording() {
+		c.recorder.endImport(stack[0], a.room)
+	}
 	a.stack = nil
 }
 

@@ -49,6 +49,10 @@ func (c *call) readInput() bool {
 			p = c.second
 		case exportChoose:
 			p = routerDocument(p)
+		case exportRequest:
+			if c.plugin.exports[exportSummary] { // the compact summary has no document
+				p = nil
+			}
 		}
 		c.chargeBytes(inputPasses * len(p))
 		c.input.state = inputInvalid

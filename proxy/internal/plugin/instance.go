@@ -113,13 +113,16 @@ func (in *instance) serve(inv *invocation, t tenant) (failed *CallError, result 
 		return err, nil
 	}
 	err := in.call.commit()
+	if err == nil {
+		in.call.recorder.commit(in.call.first)
+	}
 	if e, ok := err.(*CallError); ok {
 		return in.addNames(e), nil
 	}
 	return nil, err
 }
 
-// declared calls sluice_forms or router_reads, whose result is a bit set and not a status.
+// declared calls sluice_forms, provider_reads or router_reads, whose result is a bit set and not a status.
 func (in *instance) declared(e export, b *Binding) (int32, *CallError) {
 	defer in.call.end()
 	set, err := in.execute(&invocation{export: e, binding: b})
@@ -134,7 +137,7 @@ func declares(e export) string {
 	switch e {
 	case exportForms:
 		return "forms"
-	case exportReads:
+	case exportReads, exportSummary:
 		return "parts"
 	}
 	return ""
@@ -153,6 +156,9 @@ func (in *instance) run(inv *invocation) *CallError {
 func (in *instance) execute(inv *invocation) (int32, *CallError) {
 	c := &in.call
 	c.begin(inv)
+	if inv.export == exportRequest {
+		c.recorder.begin(inv.binding.requests, c.first)
+	}
 	p := in.plugin
 	result, used, err := in.guest.run(in, p.host.options.Fuel.budget(inv.export, c.inputSize()))
 	p.counts.calls.Add(1)

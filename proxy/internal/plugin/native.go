@@ -36,6 +36,8 @@ func (g *nativeGuest) run(in *instance, _ int64) (status int32, _ int64, err err
 		status = g.guest.Configure(b, c.first)
 	case exportForms:
 		status = g.guest.Forms(b)
+	case exportSummary:
+		status = g.guest.SummaryParts(b)
 	case exportRequest:
 		status = g.guest.Request(b, c.first)
 	case exportResponse:

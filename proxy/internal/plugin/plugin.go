@@ -24,6 +24,7 @@ type Plugin struct {
 	module  *engine.Module                                // nil for a native plugin
 	start   func(ctx context.Context, in *instance) error // gives an instance a new guest
 	images  images
+	replays sync.Pool // of *replayer
 	log     guestLog
 	breaker pluginBreaker
 
@@ -93,20 +94,21 @@ func (p *Plugin) Bind(ctx context.Context, c BindingConfig) (*Binding, error) {
 		p.pool.discard(in)
 		return nil, b.notCalled(exportConfigure, err)
 	}
-	var sets [2]int32
-	for i, e := range [...]export{exportForms, exportReads} {
+	var sets [3]int32
+	for i, e := range [...]export{exportForms, exportReads, exportSummary} {
 		if sets[i], err = p.readDeclaration(in, b, e); err != nil {
 			p.pool.discard(in)
 			return nil, b.notCalled(e, err)
 		}
 	}
-	b.forms, b.reads = abi.Forms(sets[0])&abi.FormsKnown, abi.RouterParts(sets[1])
+	b.forms, b.reads, b.summary = abi.Forms(sets[0])&abi.FormsKnown, abi.RouterParts(sets[1]), abi.SummaryParts(sets[2])&abi.SummaryPartsKnown
+	b.requests = newRequestTree(p, b.summary)
 	p.release(in)
 	return b, nil
 }
 
-// readDeclaration asks a provider which forms of requests it accepts for a binding, or a router which parts of the
-// compact input it reads. The set is empty if the plugin lacks the export.
+// readDeclaration asks a provider which forms of requests it accepts for a binding and which parts of the summary it reads, or
+// a router which parts of the compact input it reads. The set is empty if the plugin lacks the export.
 func (p *Plugin) readDeclaration(in *instance, b *Binding, e export) (set int32, err error) {
 	defer rescue.Recover(func(r *rescue.Error) { err = p.panicked(e, r) })
 	if !p.exports[e] {

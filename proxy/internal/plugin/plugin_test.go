@@ -96,6 +96,7 @@ type native struct {
 	host      abi.Host
 	configure func(h abi.Host, settings []byte) int32
 	forms     func(h abi.Host) int32
+	summary   *abi.SummaryParts
 	request   func(h abi.Host, summary []byte) int32
 	response  func(h abi.Host, status int32, body []byte) int32
 	event     func(h abi.Host, kind abi.EventKind, name, data []byte) int32
@@ -127,6 +128,8 @@ func (n *native) Has(export string) bool {
 		return n.list != nil
 	case abi.ExportModels:
 		return n.models != nil
+	case abi.ExportSummary:
+		return n.summary != nil
 	case abi.ExportReads:
 		return n.reads != nil
 	case abi.ExportChoose:
@@ -156,6 +159,7 @@ func (n *native) Event(_ int32, kind abi.EventKind, name, data []byte) int32 {
 	return n.event(n.host, kind, name, data)
 }
 func (n *native) Forms(int32) int32                    { return n.forms(n.host) }
+func (n *native) SummaryParts(int32) int32             { return int32(*n.summary) }
 func (n *native) End(int32) int32                      { return n.end(n.host) }
 func (n *native) List(_ int32, cursor []byte) int32    { return n.list(n.host, cursor) }
 func (n *native) Models(_, s int32, body []byte) int32 { return n.models(n.host, s, body) }

@@ -2,11 +2,13 @@ package plugin
 
 import (
 	"cmp"
+	"encoding/binary"
 	"strconv"
 	"time"
 
 	"github.com/sluice-gateway/sluice/proxy/internal/clientapi"
 	"github.com/sluice-gateway/sluice/proxy/internal/jsondoc"
+	"github.com/sluice-gateway/sluice/sdk/abi"
 )
 
 // Summary describes a request to a plugin: it is the input of provider_request, and a part of the input of
@@ -67,21 +69,9 @@ func (s *Summary) Append(dst []byte) []byte {
 	}
 	dst = appendString(append(dst, `],"form":`...), cmp.Or(s.Form, chat))
 	dst = appendString(append(dst, `,"client_form":`...), cmp.Or(s.ClientForm, chat))
-	dst = append(dst, `,"betas":[`...)
-	for i, b := range s.Betas {
-		if i > 0 {
-			dst = append(dst, ',')
-		}
-		dst = appendString(dst, b)
-	}
-	dst = append(dst, `],"tags":[`...)
-	for i, t := range s.Tags {
-		if i > 0 {
-			dst = append(dst, ',')
-		}
-		dst = appendString(dst, t)
-	}
-	dst = strconv.AppendInt(append(dst, `],"body":`...), int64(s.Body), 10)
+	dst = appendStrings(append(dst, `,"betas":`...), s.Betas)
+	dst = appendStrings(append(dst, `,"tags":`...), s.Tags)
+	dst = strconv.AppendInt(append(dst, `,"body":`...), int64(s.Body), 10)
 	dst = append(dst, `,"options":`...)
 	if len(s.Options) == 0 {
 		dst = append(dst, '{', '}')
@@ -89,6 +79,90 @@ func (s *Summary) Append(dst []byte) []byte {
 		dst = append(dst, s.Options...)
 	}
 	return append(dst, '}')
+}
+
+// appendSummary appends the summary of the call's attempt, in the form that the plugin reads.
+func (c *call) appendSummary(dst []byte) []byte {
+	s := &c.attempt.Summary
+	if !c.plugin.exports[exportSummary] {
+		return s.Append(dst)
+	}
+	return s.appendCompact(dst, c.binding.summary)
+}
+
+// appendCompact appends the compact summary. See sdk/abi/README.md for the layout.
+func (s *Summary) appendCompact(dst []byte, parts abi.SummaryParts) []byte {
+	var flags abi.SummaryFlags
+	if s.Stream {
+		flags |= abi.SummaryStream
+	}
+	if s.IncludeUsage {
+		flags |= abi.SummaryIncludeUsage
+	}
+	var id string
+	var now int64
+	var random, size uint64
+	if parts&abi.SummaryRequestID != 0 {
+		id = s.RequestID
+	}
+	if parts&abi.SummaryTime != 0 {
+		now = s.Time.UnixMilli()
+	}
+	if parts&abi.SummaryRandom != 0 {
+		random = s.Random
+	}
+	if parts&abi.SummaryBody != 0 {
+		size = uint64(s.Body)
+	}
+	options := s.Options
+	if len(options) == 0 {
+		options = noOptions
+	}
+	le, head := binary.LittleEndian, len(dst)
+	for _, n := range [...]uint32{
+		abi.SummaryHeadSize, uint32(flags), uint32(s.Flags), uint32(formNumber(s.Form)), uint32(formNumber(s.ClientForm)), uint32(s.Attempt),
+		uint32(len(id)), uint32(len(s.Model)), uint32(len(s.Target)), 0, 0, uint32(len(options)),
+	} {
+		dst = le.AppendUint32(dst, n)
+	}
+	for _, n := range [...]uint64{uint64(now), random, uint64(s.MaxTokens), uint64(s.DefaultMaxTokens), size} {
+		dst = le.AppendUint64(dst, n)
+	}
+	dst = append(append(append(dst, id...), s.Model...), s.Target...)
+	before := len(dst)
+	dst = appendStrings(dst, s.Betas)
+	le.PutUint32(dst[head+36:], uint32(len(dst)-before))
+	before = len(dst)
+	dst = appendStrings(dst, s.Tags)
+	le.PutUint32(dst[head+40:], uint32(len(dst)-before))
+	return append(dst, options...)
+}
+
+var noOptions = []byte("{}")
+
+// formNumber returns the number of a form by its name.
+func formNumber(name string) abi.Forms {
+	for i, n := range formNames {
+		if n == name {
+			return 1 << i
+		}
+	}
+	return abi.FormChat
+}
+
+// formNames are the names of the forms, from FormMessages on.
+var formNames = [...]string{"messages", "responses", "gemini", "completions", "embeddings", "moderations", "rerank"}
+
+// appendStrings appends an array of strings as JSON.
+func appendStrings(dst []byte, list []string) []byte {
+	dst = append(dst, '[')
+	for i, s := range list {
+		if i > 0 {
+			dst = append(dst, ',')
+		}
+		dst = appendString(dst, s)
+	}
+	return append(dst, ']')
 }
 
 // chat is the name of the form that every provider accepts.

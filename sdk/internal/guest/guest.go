@@ -31,6 +31,7 @@ type Guest interface {
 type Provider interface {
 	Guest
 	Forms(binding int32) int32
+	SummaryParts(binding int32) int32
 	Request(binding int32, summary []byte) int32
 	Response(binding, status int32, body []byte) int32
 	Event(binding int32, kind abi.EventKind, name, data []byte) int32

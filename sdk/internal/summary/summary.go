@@ -3,6 +3,9 @@
 package summary
 
 import (
+	"encoding/binary"
+	"errors"
+
 	"github.com/sluice-gateway/sluice/sdk"
 	"github.com/sluice-gateway/sluice/sdk/abi"
 	"github.com/sluice-gateway/sluice/sdk/json"
@@ -44,8 +47,11 @@ var shape = json.NewShape("request_id", "time", "attempt", "random", "stream", "
 var flagNames = json.NewShape("tools", "tool_history", "thinking", "reasoning", "reasoning_history", "images", "files", "audio",
 	"response_format", "logprobs", "parallel_tools", "cache_control", "tool_names")
 
-// Parse parses a document that consists of a summary.
+// Parse parses a document that consists of a summary, or the compact summary.
 func (r *Reader) Parse(s *sdk.Summary, document []byte) error {
+	if len(document) >= 4 && document[2] == 0 && document[3] == 0 {
+		return readCompact(s, document)
+	}
 	r.document.ResetChecked(document)
 	r.Read(s, &r.document)
 	return r.document.End()
@@ -77,6 +83,46 @@ func (r *Reader) Read(s *sdk.Summary, in *json.Reader) {
 			}
 		}
 	}
+}
+
+var errCompact = errors.New("the gateway's compact summary is not valid")
+
+// readCompact reads the compact summary, as specified in the section "Compact summary" of sdk/abi/README.md. The
+// summary's slices share the memory of the document.
+func readCompact(s *sdk.Summary, p []byte) error {
+	if len(p) < abi.SummaryHeadSize {
+		return errCompact
+	}
+	le, head := binary.LittleEndian, p[:abi.SummaryHeadSize]
+	size := uint64(le.Uint32(head))
+	if size < abi.SummaryHeadSize || size > uint64(len(p)) {
+		return errCompact
+	}
+	flags := abi.SummaryFlags(le.Uint32(head[4:]))
+	s.Stream, s.IncludeUsage = flags&abi.SummaryStream != 0, flags&abi.SummaryIncludeUsage != 0
+	s.Flags = sdk.Flags(le.Uint32(head[8:]))
+	s.Form, s.ClientForm = knownForm(le.Uint32(head[12:])), knownForm(le.Uint32(head[16:]))
+	s.Attempt = int64(le.Uint32(head[20:]))
+	s.Time, s.Random = int64(le.Uint64(head[48:])), le.Uint64(head[56:])
+	s.MaxTokens, s.DefaultMaxTokens = int64(le.Uint64(head[64:])), int64(le.Uint64(head[72:]))
+	s.BodySize = int64(le.Uint64(head[80:]))
+	texts := p[size:]
+	for i, to := range [...]*[]byte{&s.RequestID, &s.Model, &s.Target, (*[]byte)(&s.Betas), (*[]byte)(&s.Tags), (*[]byte)(&s.Options)} {
+		n := le.Uint32(head[24+4*i:])
+		if uint64(n) > uint64(len(texts)) {
+			return errCompact
+		}
+		*to, texts = texts[:n:n], texts[n:]
+	}
+	return nil
+}
+
+// knownForm returns the form with this number.
+func knownForm(n uint32) abi.Forms {
+	if f := abi.Forms(n); f&^abi.FormsKnown == 0 {
+		return f
+	}
+	return sdk.FormUnknown
 }
 
 // parseForm returns the form with this name. Gateways before ABI version 1.3 send none, because they only have chat

@@ -1,8 +1,10 @@
 package summary
 
 import (
+	"encoding/binary"
 	"fmt"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 
@@ -143,5 +145,48 @@ func TestParseForms(t *testing.T) {
 		if err := r.Parse(&s, fmt.Appendf(nil, `{"form":%q,"client_form":"chat"}`, name)); err != nil || s.Form != want || s.ClientForm != abi.FormChat {
 			t.Errorf("%s is %d, want %d (%v)", name, s.Form, want, err)
 		}
+	}
+}
+
+// compact returns the compact form of the document above, in the layout that the ABI's page specifies.
+func compact(head uint32) []byte {
+	texts := []string{"req_0123456789abcdef0123456789abcdef", "fast", "provider/model-1", `["b-1"]`, `["pii"]`, `{"a":{"b":[1,2]}}`}
+	le := binary.LittleEndian
+	p := make([]byte, head)
+	for at, n := range map[int]uint32{0: head, 4: 1, 8: 1<<0 | 1<<5, 12: 1, 16: 1, 20: 2} {
+		le.PutUint32(p[at:], n)
+	}
+	for at, n := range map[int]uint64{48: 1789012345678, 56: 0x0123456789abcdef, 64: 64000, 72: 4096, 80: 123456789} {
+		le.PutUint64(p[at:], n)
+	}
+	for i, t := range texts {
+		le.PutUint32(p[24+4*i:], uint32(len(t)))
+		p = append(p, t...)
+	}
+	return p
+}
+
+func TestParseCompact(t *testing.T) {
+	for _, head := range []uint32{abi.SummaryHeadSize, abi.SummaryHeadSize + 8} { // a later version appends fields
+		var r Reader
+		var got sdk.Summary
+		if err := r.Parse(&got, compact(head)); err != nil || !reflect.DeepEqual(got, want) {
+			t.Errorf("%+v, %v, want %+v", got, err, want)
+		}
+	}
+}
+
+func TestParseCompactTruncated(t *testing.T) {
+	p := compact(abi.SummaryHeadSize)
+	for n := 4; n < len(p); n++ {
+		if err := new(Reader).Parse(new(sdk.Summary), p[:n]); err == nil {
+			t.Errorf("no error for the first %d bytes of %d", n, len(p))
+		}
+	}
+	other := slices.Clone(p)
+	binary.LittleEndian.PutUint32(other[12:], 1<<20)
+	var s sdk.Summary
+	if err := new(Reader).Parse(&s, other); err != nil || s.Form != sdk.FormUnknown {
+		t.Errorf("a form of a later version is %v, %v", s.Form, err)
 	}
 }

@@ -137,6 +137,45 @@ impl core::ops::BitOr for TargetFlags {
     }
 }
 
+/// SummaryParts is the result of provider_reads: the parts of the summary that differ from request to request, as far as the provider reads them. The others are zero or empty in the compact summary.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct SummaryParts(pub i32);
+
+#[allow(non_upper_case_globals)]
+impl SummaryParts {
+    pub const RequestID: SummaryParts = SummaryParts(1);
+    pub const Time: SummaryParts = SummaryParts(2);
+    pub const Random: SummaryParts = SummaryParts(4);
+    /// the size of the body
+    pub const Body: SummaryParts = SummaryParts(8);
+}
+
+impl core::ops::BitOr for SummaryParts {
+    type Output = SummaryParts;
+    fn bitor(self, other: SummaryParts) -> SummaryParts {
+        SummaryParts(self.0 | other.0)
+    }
+}
+
+/// SummaryFlags are the flags in the head of the compact summary.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct SummaryFlags(pub i32);
+
+#[allow(non_upper_case_globals)]
+impl SummaryFlags {
+    /// the client requests a stream
+    pub const Stream: SummaryFlags = SummaryFlags(1);
+    /// the client requests usage in the stream
+    pub const IncludeUsage: SummaryFlags = SummaryFlags(2);
+}
+
+impl core::ops::BitOr for SummaryFlags {
+    type Output = SummaryFlags;
+    fn bitor(self, other: SummaryFlags) -> SummaryFlags {
+        SummaryFlags(self.0 | other.0)
+    }
+}
+
 /// Status is the result of an import. An import that returns a length returns a negative status in its place.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Status(pub i32);
