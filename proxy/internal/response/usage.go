@@ -89,7 +89,7 @@ func (w *Writer) Usage() Usage {
 // be older than most of the texts, so Completion is at least the estimate from the texts.
 func (w *Writer) Accounted() Usage {
 	u := w.tokens()
-	if seen := w.estimateCompletion(); !w.complete && seen > u.Completion {
+	if seen := w.estimateCompletion(); !w.complete && !w.revoked && seen > u.Completion {
 		u.Completion, u.Total, u.Estimated = seen, u.Prompt+seen, true
 	}
 	w.price(&u)

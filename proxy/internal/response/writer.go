@@ -86,6 +86,7 @@ type Writer struct {
 	doneNow   bool  // the provider has declared the response complete
 	doneAtEnd bool  // the response is complete if the body ends cleanly
 	complete  bool
+	revoked   bool // the response was complete when it was revoked, so the counts are final
 	ended     bool // the provider has ended the response, with its completion or with an error
 	failed    *apierror.Error
 }
@@ -252,7 +253,7 @@ func (w *Writer) Revoke(e *apierror.Error) {
 	if w.failed != nil {
 		return
 	}
-	w.ended, w.complete = w.complete, false
+	w.ended, w.revoked, w.complete = w.complete, w.complete, false
 	if !w.sent {
 		w.out.Buf = Reuse(w.out.Buf)
 	}

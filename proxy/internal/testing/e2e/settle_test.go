@@ -10,6 +10,7 @@ import (
 
 	"github.com/sluice-gateway/sluice/proxy"
 	"github.com/sluice-gateway/sluice/proxy/proxytest"
+	"github.com/sluice-gateway/sluice/proxy/proxytest/upstreamtest"
 )
 
 // writeListener is a listener whose connections call write in place of their own Write.
@@ -99,6 +100,40 @@ func TestSequentialClientFindsLimitsFree(t *testing.T) {
 			})
 		}
 	}
+}
+
+// TestSequentialClientOfEachAPI streams with every client API and dialect of providers, and sends a second request the
+// moment the client has received the last event, or the end of a stream that has no last event.
+func TestSequentialClientOfEachAPI(t *testing.T) {
+	if testing.Short() {
+		t.Skip("starts a gateway for each API and dialect")
+	}
+	forEachIngressAndWire(t, func(t *testing.T, in *ingress, w *wire) {
+		closing := func(contentType, body string) upstreamtest.Script {
+			return upstreamtest.Script{upstreamtest.ReadRequest(), upstreamtest.Answer(200, contentType, body, "Connection: close")}
+		}
+		provider := upstreamtest.New(t, closing("text/event-stream", w.stream("Hi")), closing("application/json", w.answer("Hi")))
+		g := proxytest.Start(t, strings.Replace(proxytest.Keys, "models =", "limits = { concurrent = 1 }\nmodels =", 1)+
+			w.providerConfig("one", provider.URL(), "")+modelWithTargets("m", "one/m"))
+		last := in.done
+		if in.isGemini() {
+			last = "0\r\n\r\n"
+		}
+		second := make(chan *proxytest.Reply, 1)
+		hooked := serveWrites(t, g, func(c net.Conn, p []byte) (int, error) {
+			n, err := c.Write(p)
+			if strings.Contains(string(p), last) {
+				second <- in.ask(t, g, "m", false)
+			}
+			return n, err
+		})
+		if r := in.ask(t, hooked, "m", true); r.Status != 200 || r.Err != nil {
+			t.Fatalf("%d %v %s", r.Status, r.Err, r.Body)
+		}
+		if r := <-second; r.Status != 200 {
+			t.Errorf("second request: %d %s", r.Status, r.Body)
+		}
+	})
 }
 
 // TestPacedStreamHoldsUntilItsLastEvent checks that a stream whose events are known at its start, and are written with

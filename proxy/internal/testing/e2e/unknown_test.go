@@ -307,6 +307,36 @@ func TestUnknownOutcomeWithoutBudget(t *testing.T) {
 	}
 }
 
+// TestResponsesRejectedByFilterAreBooked rejects a complete response, which costs what the provider has counted, and the
+// beginning of a stream, which ends the request at the provider.
+func TestResponsesRejectedByFilterAreBooked(t *testing.T) {
+	// The prompt has about six tokens, and the text four.
+	const arrived = 6*1000 + 4*10_000
+	for _, c := range []struct {
+		name, body         string
+		script             []up.Step
+		certain, uncertain int64
+	}{
+		{"complete", askM, []up.Step{respond("the top secret")}, 5*1000 + 2*10_000, 0},
+		{"complete stream", askMStream, []up.Step{up.EventStream(), up.Chunk(text("the top secret"), finish, "data: [DONE]\n\n"), up.LastChunk()}, arrived, 0},
+		{"beginning of a stream", askMStream, []up.Step{up.EventStream(), up.Chunk(text("the top secret"), text(" ")), up.AwaitClose()}, arrived, heldStream + 4*10_000 - arrived},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			a := up.New(t, append(up.Script{up.ReadRequest()}, c.script...))
+			dir := t.TempDir()
+			g := proxytest.StartWith(t, unknownConfig(a.URL(), bothBudgets, "")+blocklist("refuse", ""), func(o *proxy.Options) { o.StateDir = dir })
+			r := g.Chat(t, c.body)
+			if r.Status < 400 || strings.Contains(r.Body, "secret") {
+				t.Fatalf("got %d %s", r.Status, r.Body)
+			}
+			g.Log.Request(t, r.RequestID())
+			if got, want := readMoney(t, g.Admin(t)), booked(c.certain, c.uncertain); got != want {
+				t.Errorf("got  %+v\nwant %+v", got, want)
+			}
+		})
+	}
+}
+
 // blank is the beginning of a response's body that no attempt takes for its first event. It is larger than the socket
 // buffers, so that the attempt has read the head once it is written.
 var blank = strings.Repeat("\n", 16<<20)
