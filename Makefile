@@ -96,7 +96,8 @@ test-agents: plugins ## test with go-openai, eino and Google's Go client, which 
 test-node: ## test with the official Node clients, Claude Code, Codex, the Gemini CLI and agents in Node, if it is installed
 	@if ! command -v node >/dev/null || ! command -v npm >/dev/null; then echo "Node is not installed: skipping its clients"; exit 0; fi; \
 	mkdir -p bin/node && cp proxy/internal/testing/e2e/testdata/node/package*.json bin/node/ && npm ci --prefix bin/node --no-audit --no-fund --loglevel error && \
-	NODE_CLIENTS="$(CURDIR)/bin/node" $(GO) test -tags node -run '^TestNode' -v ./proxy/internal/testing/e2e
+	NODE_CLIENTS="$(CURDIR)/bin/node" $(GO) test -tags node -run '^TestNode' -v ./proxy/internal/testing/e2e && \
+	NODE_CLIENTS="$(CURDIR)/bin/node" $(GO) test -run '^TestCommands$$/^(README.md|docs)$$/^(clients|how-do-i).md$$' -v ./proxy/internal/testing/docs
 
 test-plugins: plugins ## write, build and run a plugin in each language whose compiler is installed (Linux; COMPILERS=required)
 	@if command -v npm >/dev/null; then \

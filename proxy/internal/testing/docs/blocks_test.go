@@ -63,7 +63,6 @@ func collectBlocks(t *testing.T) (blocks []*block) {
 var blockChecks = map[string]func(t *testing.T, text string) error{
 	"json": checkJSON,
 	"toml": checkTOML,
-	"go":   checkGo,
 	"js": func(t *testing.T, text string) error {
 		return interpret(t, text, "node", "--input-type=module", "--check", "-")
 	},
@@ -72,15 +71,16 @@ var blockChecks = map[string]func(t *testing.T, text string) error{
 	},
 	"yaml":       checkYAML,
 	"dockerfile": checkDockerfile,
+	"go":         nil, // TestCommands
 	"wat":        nil, // TestMinimalPlugin in proxy/plugintest
 	"sh":         nil, // TestCommands
 	"console":    nil, // TestCommands
 	"text":       nil, // output, logs and diagrams
 }
 
-// TestBlocks checks each fenced block of the documents.
-func TestBlocks(t *testing.T) {
-	var files []string
+// exampleFiles returns the texts of the files in examples.
+func exampleFiles(t *testing.T) (files []string) {
+	t.Helper()
 	for _, pattern := range []string{"examples/*/*", "examples/*/*/*"} {
 		found, err := filepath.Glob(pattern)
 		if err != nil {
@@ -92,12 +92,26 @@ func TestBlocks(t *testing.T) {
 			}
 		}
 	}
+	return files
+}
+
+// TestBlocks checks each fenced block of the documents.
+func TestBlocks(t *testing.T) {
+	files := exampleFiles(t)
 	blocks := collectBlocks(t)
 	if len(blocks) < 100 {
 		t.Errorf("found only %d blocks", len(blocks))
 	}
 	for _, b := range blocks {
 		check, known := blockChecks[b.language]
+		if b.page == tasksPage && b.language == "toml" {
+			check = func(t *testing.T, text string) error {
+				if isCodex(text) {
+					return nil
+				}
+				return loadConfig(t, map[string]string{"gateway.toml": withDigests(text)})
+			}
+		}
 		switch {
 		case slices.Contains(files, b.text): // generated from a file of examples, which has tests
 		case !known:
@@ -117,7 +131,6 @@ func TestBlockChecksRejectMistakes(t *testing.T) {
 	for language, text := range map[string]string{
 		"json":       `{"model": "demo",}`,
 		"toml":       "[server]\nlisten_address = \":8080\"\n",
-		"go":         "completion, err := client.Chat.Completions.Create(ctx)\n",
 		"js":         "const client = new OpenAI({ baseURL: );\n",
 		"python":     "client = OpenAI(base_url=)\n",
 		"yaml":       "kind: [StatefulSet\n",
@@ -150,10 +163,13 @@ func fixture(t *testing.T) string {
 	return read(t, "gateway.toml") + read(t, "proxy/internal/testing/docs/testdata/fixture.toml")
 }
 
+// isCodex reports whether a block configures Codex, which TestCommands runs with it.
+func isCodex(text string) bool { return strings.Contains(text, "model_provider") }
+
 // checkTOML merges a block into the configuration of fixture.
 func checkTOML(t *testing.T, text string) error {
-	if strings.Contains(text, "model_provider") {
-		return nil // the configuration of Codex, by TestNodeCodex
+	if isCodex(text) {
+		return nil
 	}
 	files := map[string]string{
 		"base.toml":   fixture(t) + "\n[pricing]\nfile = \"prices.toml\"\n",
@@ -165,7 +181,25 @@ func checkTOML(t *testing.T, text string) error {
 	if strings.HasPrefix(text, "# prices.toml") {
 		files["prices.toml"], text = text, ""
 	}
-	files["gateway.toml"] = "include = [\"base.toml\"]\n" + strings.NewReplacer(`"…"`, `"`+digest+`"`, "sha256:…", "sha256:"+digest).Replace(text)
+	files["gateway.toml"] = "include = [\"base.toml\"]\n" + withDigests(text)
+	return loadConfig(t, files)
+}
+
+// withDigests replaces the digests that documents leave out, each by another one.
+func withDigests(toml string) string {
+	n := 0
+	return regexp.MustCompile(`"(sha256:)?…"`).ReplaceAllStringFunc(toml, func(text string) string {
+		n++
+		return strings.Replace(text, "…", digest[n:]+digest[:n], 1)
+	})
+}
+
+// tasksPage has complete configurations, instead of additions to that of fixture.
+const tasksPage = "docs/how-do-i.md"
+
+// loadConfig loads gateway.toml of the files, and returns an error or a warning about it.
+func loadConfig(t *testing.T, files map[string]string) error {
+	t.Helper()
 	dir := t.TempDir()
 	for name, text := range files {
 		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
@@ -197,41 +231,6 @@ func documentEnv(name string) (string, bool) {
 		return "", false
 	}
 	return "sk-" + name + "-0123456789abcdef", true
-}
-
-// checkGo compiles a fragment of a program with OpenAI's client.
-func checkGo(t *testing.T, text string) error {
-	if testing.Short() {
-		t.Skip("compiles a program")
-	}
-	root, err := os.Getwd()
-	if err != nil {
-		return err
-	}
-	dir := t.TempDir()
-	program, list := filepath.Join(dir, "main.go"), filepath.Join(dir, "overlay.json")
-	overlay, err := json.Marshal(map[string]any{"Replace": map[string]string{filepath.Join(root, "examples/clients/snippet/main.go"): program}})
-	if err != nil {
-		return err
-	}
-	source := `package main
-
-import (
-	"context"
-
-	"github.com/openai/openai-go/v3"
-	"github.com/openai/openai-go/v3/option"
-)
-
-func main() {
-	ctx := context.Background()
-` + text + "_, _ = completion, err\n}\n"
-	for name, data := range map[string][]byte{program: []byte(source), list: overlay} {
-		if err := os.WriteFile(name, data, 0o600); err != nil {
-			return err
-		}
-	}
-	return runCommand(exec.CommandContext(t.Context(), "go", "build", "-overlay", list, "-o", filepath.Join(dir, "program"), "./examples/clients/snippet"))
 }
 
 func runCommand(cmd *exec.Cmd) error {

@@ -13,6 +13,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -35,9 +36,92 @@ var notRun = map[string]string{
 	"systemctl":  "needs systemd",
 	"journalctl": "needs systemd",
 	"nginx":      "needs a certificate; TestNginx checks the configuration",
-	"claude":     "is a client from npm: `make test-node`",
-	"codex":      "is a client from npm: `make test-node`",
-	"gemini":     "is a client from npm: `make test-node`",
+}
+
+// nodeClients are clients from npm, with arguments for a single request. They run in `make test-node`, which installs
+// them in the folder NODE_CLIENTS, and do nothing without it.
+var nodeClients = map[string]string{
+	"claude": `timeout 100 claude "$@" -p Hello`,
+	"codex":  `command codex exec --skip-git-repo-check "$@" Hello`,
+	"gemini": `command gemini --skip-trust "$@" -p Hello`,
+}
+
+// nodeEnv keeps clients from npm from waiting for anything but the gateway.
+var nodeEnv = []string{"HTTPS_PROXY=http://127.0.0.1:9", "HTTP_PROXY=http://127.0.0.1:9", "NO_PROXY=127.0.0.1", "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC=1",
+	"OPENCODE_DISABLE_MODELS_FETCH=1", "OPENCODE_DISABLE_DEFAULT_PLUGINS=1", "OPENCODE_DISABLE_LSP_DOWNLOAD=1", "OPENCODE_DISABLE_AUTOUPDATE=1"}
+
+// A program is how a fragment of a program or a file of a client runs: a shell script in which %s is the block.
+type program struct {
+	lacks  func() string // what is missing on this machine, "" for nothing
+	script string
+}
+
+// programs are by the language of a block, and for other files by a text that they contain.
+var programs = map[string]program{
+	"go": {func() string { return "" }, `cat >$HOME/main.go <<'END'
+package main
+
+import (
+	"context"
+
+	"github.com/openai/openai-go/v3"
+	"github.com/openai/openai-go/v3/option"
+)
+
+func main() {
+	ctx := context.Background()
+%s
+	if err != nil {
+		panic(err)
+	}
+	println(completion.Choices[0].Message.Content)
+}
+END
+echo '{"Replace":{"'$REPOSITORY'/examples/clients/snippet/main.go":"'$HOME'/main.go"}}' >$HOME/overlay.json
+(cd $REPOSITORY && go run -overlay $HOME/overlay.json ./examples/clients/snippet)
+`},
+	"python":         {lacksPython, "python3 - <<'END'\nfrom openai import OpenAI\n%s\nEND\n"},
+	"js":             {lacksNode, "(cd $NODE_CLIENTS && node --input-type=module - <<'END'\nimport OpenAI from \"openai\";\n%s\nEND\n)\n"},
+	"model_provider": {lacksNode, "mkdir -p $HOME/.codex && cat >$HOME/.codex/config.toml <<'END'\n%s\nEND\n"},
+	"selectedType":   {lacksNode, "mkdir -p $HOME/.gemini && cat >$HOME/.gemini/settings.json <<'END'\n%s\nEND\n"},
+	"@ai-sdk/openai-compatible": {lacksOpencode, "mkdir -p $HOME/opencode && cd $HOME/opencode && cat >opencode.json <<'END'\n%s\nEND\n" +
+		"echo '{}' >$HOME/models.json; OPENCODE_MODELS_PATH=$HOME/models.json $NODE_CLIENTS/" + opencode + " run Hello\n"},
+}
+
+func lacksNode() string {
+	if os.Getenv("NODE_CLIENTS") == "" {
+		return "NODE_CLIENTS is not set: `make test-node` runs it"
+	}
+	return ""
+}
+
+const opencode = "node_modules/opencode-linux-x64-baseline/bin/opencode"
+
+func lacksOpencode() string {
+	if reason := lacksNode(); reason != "" {
+		return reason
+	}
+	if _, err := os.Stat(filepath.Join(os.Getenv("NODE_CLIENTS"), opencode)); err != nil {
+		return "opencode is installed on Linux on x86-64 only"
+	}
+	return ""
+}
+
+func lacksPython() string {
+	if err := exec.Command("python3", "-c", "import openai").Run(); err != nil {
+		return "the package openai is not installed: only its syntax is checked"
+	}
+	return ""
+}
+
+// findProgram returns how a block runs, if it is a program or a file of a client.
+func findProgram(b *block) (program, bool) {
+	for key, p := range programs {
+		if b.language == key || (b.language == "toml" || b.language == "json") && strings.Contains(b.text, key) {
+			return p, true
+		}
+	}
+	return program{}, false
 }
 
 // stage is the start of the shell script with the commands of a document. Commands that serve run in the background and
@@ -92,9 +176,17 @@ func TestCommands(t *testing.T) {
 	if _, err := exec.LookPath("bash"); err != nil {
 		t.Skip("bash is not installed")
 	}
-	pages, scripts := []string{}, map[string][]*block{}
+	pages, scripts, notRunPrograms := []string{}, map[string][]*block{}, map[string][]string{}
 	for _, b := range collectBlocks(t) {
-		if b.language == "sh" || b.language == "console" {
+		p, isProgram := findProgram(b)
+		if isProgram && isExample(t, b.text) {
+			continue // has tests of its own
+		}
+		if isProgram && p.lacks() != "" {
+			notRunPrograms[b.page] = append(notRunPrograms[b.page], b.name()+": "+p.lacks())
+			continue
+		}
+		if isProgram || b.language == "sh" || b.language == "console" {
 			if scripts[b.page] == nil {
 				pages = append(pages, b.page)
 			}
@@ -104,6 +196,9 @@ func TestCommands(t *testing.T) {
 	s := newStage(t)
 	for _, page := range pages {
 		t.Run(page, func(t *testing.T) {
+			for _, reason := range notRunPrograms[page] {
+				t.Logf("not run: %s", reason)
+			}
 			out, err := s.run(t, page, scripts[page])
 			if err != nil {
 				lines := strings.Split(out, "\n")
@@ -125,12 +220,44 @@ func TestCommands(t *testing.T) {
 				t.Errorf("%s succeeds:\n%s", text, out)
 			}
 		}
+		for _, b := range []*block{
+			{language: "go", text: "completion, err := client.Chat.Completions.Create(ctx)\n"},
+			{language: "go", text: strings.Replace(goSnippet(t), "sk-local", "sk-wrong", 1)},
+			{language: "js", text: "const client = new OpenAI({ baseURL: \"http://127.0.0.1:8080/v1\", apiKey: \"sk-wrong\" });\nawait client.models.list();\n"},
+			{language: "python", text: "client = OpenAI(base_url=\"http://127.0.0.1:8080/v1\", api_key=\"sk-wrong\")\nclient.models.list()\n"},
+		} {
+			b.page = "README.md"
+			if p, _ := findProgram(b); p.lacks() == "" {
+				if out, err := s.run(t, b.page, []*block{b}); err == nil {
+					t.Errorf("%s succeeds:\n%s", b.text, out)
+				}
+			}
+		}
 	})
+}
+
+// isExample reports whether a block is a copy of a file of examples.
+func isExample(t *testing.T, text string) bool {
+	t.Helper()
+	return slices.Contains(exampleFiles(t), text)
+}
+
+// goSnippet returns the fragment of a program in docs/clients.md.
+func goSnippet(t *testing.T) string {
+	t.Helper()
+	for _, b := range collectBlocks(t) {
+		if b.page == "docs/clients.md" && b.language == "go" {
+			return b.text
+		}
+	}
+	t.Fatal("docs/clients.md has no program in Go")
+	return ""
 }
 
 // commandStage has what the commands of documents need.
 type commandStage struct {
 	bin, cache, project, tree string // folders: of the binary, of compiled plugins, of a new plugin, of the examples
+	root                      string // of the repository
 	provider                  string // URL of a provider that lists no models
 }
 
@@ -150,7 +277,11 @@ func newStage(t *testing.T) *commandStage {
 		_, _ = io.WriteString(w, `{"object":"list","data":[]}`)
 	}))
 	t.Cleanup(provider.Close)
-	s := &commandStage{provider: provider.URL, bin: filepath.Dir(binary), cache: cache, project: filepath.Join(dir, "mine"), tree: filepath.Join(dir, "tree")}
+	root, err := os.Getwd()
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := &commandStage{root: root, provider: provider.URL, bin: filepath.Dir(binary), cache: cache, project: filepath.Join(dir, "mine"), tree: filepath.Join(dir, "tree")}
 	for _, name := range []string{"examples", "sdk", "proxy/internal/testing/docs/testdata"} {
 		if err := os.CopyFS(filepath.Join(s.tree, name), os.DirFS(name)); err != nil {
 			t.Fatal(err)
@@ -174,6 +305,8 @@ func newStage(t *testing.T) *commandStage {
 	}
 	s.write(t, filepath.Join(s.project, "request.json"), `{"model":"auto","messages":[{"role":"user","content":"Hello"}]}`)
 	s.write(t, filepath.Join(s.project, "gateway.toml"), fixture(t))
+	s.write(t, filepath.Join(s.project, "config.yaml"), read(t, "cmd/sluice/testdata/import/litellm/load_balancer.yaml"))
+	s.write(t, filepath.Join(s.project, "config.json"), read(t, "cmd/sluice/testdata/import/bifrost/withpostgres.json"))
 	s.write(t, filepath.Join(s.project, "sluice.env"), "DEVELOPERS_DIGEST="+digest+"\nSUPPORT_BOT_DIGEST="+strings.Repeat("23", 32)+"\nOPENAI_API_KEY=sk-o\nANTHROPIC_API_KEY=sk-a\n")
 	return s
 }
@@ -212,10 +345,24 @@ func (s *commandStage) run(t *testing.T, page string, blocks []*block) (output s
 	}
 	free := freeAddresses(t, 4)
 	replace := strings.NewReplacer("127.0.0.1:8080", free[0], "127.0.0.1:8081", free[1], "127.0.0.1:9090", free[2], "127.0.0.1:9000", free[3],
-		"/etc/sluice", dir, "/var/cache/sluice", s.cache, "examples/routing/", filepath.Join(s.tree, "examples/routing")+"/")
+		"/etc/sluice", dir, "/var/cache/sluice", s.cache, "/usr/local/bin/", filepath.Join(home, "bin")+"/", "/etc/systemd/system/", filepath.Join(home, "units")+"/",
+		"install bin/sluice", "install "+filepath.Join(s.bin, "sluice"), "$PWD/bin:", s.bin+":",
+		" examples/deploy/", " "+filepath.Join(s.tree, "examples/deploy")+"/", "examples/routing/", filepath.Join(s.tree, "examples/routing")+"/")
+	for _, name := range []string{"bin", "units"} {
+		if err := os.Mkdir(filepath.Join(home, name), 0o700); err != nil {
+			t.Fatal(err)
+		}
+	}
 	var script strings.Builder
 	for name := range notRun {
 		script.WriteString(name + "() { :; }\n")
+	}
+	clients := os.Getenv("NODE_CLIENTS")
+	for name, command := range nodeClients {
+		if clients == "" {
+			command = ":"
+		}
+		fmt.Fprintf(&script, "%s() { %s </dev/null; }\n", name, command)
 	}
 	fmt.Fprintf(&script, "NO_COMPILER=%d\n%s", noCompiler, stage)
 	if !inTree {
@@ -225,6 +372,8 @@ func (s *commandStage) run(t *testing.T, page string, blocks []*block) (output s
 		text := b.text
 		if b.language == "console" {
 			text, _ = splitConsole(text)
+		} else if p, isProgram := findProgram(b); isProgram {
+			text = fmt.Sprintf(p.script, text)
 		}
 		fmt.Fprintf(&script, "BLOCK=%d; cd %s\necho '-- %s --'\n%s", i, dir, b.name(), replace.Replace(text))
 	}
@@ -237,11 +386,14 @@ func (s *commandStage) run(t *testing.T, page string, blocks []*block) (output s
 	cmd := exec.CommandContext(ctx, "bash", "-c", script.String())
 	cmd.Dir = dir
 	cmd.Env = []string{
-		"PATH=" + s.bin + ":" + os.Getenv("PATH"), "HOME=" + home, "SLUICE_CACHE=" + s.cache, "TMPDIR=" + home,
+		"PATH=" + s.bin + ":" + filepath.Join(clients, "node_modules/.bin") + ":" + os.Getenv("PATH"), "NODE_CLIENTS=" + clients, "REPOSITORY=" + s.root, "HOME=" + home, "SLUICE_CACHE=" + s.cache, "TMPDIR=" + home,
 		"GATEWAY=" + free[0], "UPSTREAM=" + free[2], "SLUICE_LISTEN=" + free[0], "SLUICE_ADMIN=" + free[1], "UPSTREAM_URL=http://" + free[2],
 		fmt.Sprintf("MINE_DIGEST=%x", sha256.Sum256(module)), "OPENAI_API_KEY=sk-o", "ANTHROPIC_API_KEY=sk-a", "AZURE_API_KEY=sk-z",
 		"OPENAI_BASE_URL=" + s.provider + "/v1", "ANTHROPIC_BASE_URL=" + s.provider, "AZURE_URL=" + s.provider + "/v1",
 		"GATEWAY_KEY=sk-local", "ROUTING_SALT=pepper",
+	}
+	if clients != "" {
+		cmd.Env = append(cmd.Env, nodeEnv...)
 	}
 	for _, name := range []string{"GOCACHE", "GOMODCACHE", "GOPATH", "GOFLAGS"} {
 		if value, err := exec.CommandContext(ctx, "go", "env", name).Output(); err == nil {

@@ -194,6 +194,12 @@ func TestKubernetesManifest(t *testing.T) {
 			t.Errorf("kubernetes.yaml lacks %q", want)
 		}
 	}
+	for _, object := range strings.Split(manifest, "\n---\n") {
+		kind := regexp.MustCompile(`(?m)^kind: (.*)$`).FindStringSubmatch(object)
+		if kind == nil || kind[1] != "Namespace" && !strings.Contains(object, "\n  name: sluice\n  namespace: sluice\n") {
+			t.Errorf("kubernetes.yaml: an object %q lacks its kind, name or namespace", kind)
+		}
+	}
 	for _, bad := range []string{"hostPath", "hostNetwork", "hostPort", "privileged: true", "runAsUser: 0"} {
 		if strings.Contains(manifest, bad) {
 			t.Errorf("kubernetes.yaml contains %s, which the restricted profile forbids", bad)

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/sluice-gateway/sluice/proxy/config"
 	"github.com/sluice-gateway/sluice/proxy/internal/telemetry"
 )
 
@@ -151,6 +152,66 @@ func anchors(text string) (names []string) {
 		}
 	}
 	return names
+}
+
+// TestContents checks that the list of contents of a page, if it has one, names all of its sections.
+func TestContents(t *testing.T) {
+	section := regexp.MustCompile(`(?m)^##+ (.*)$`)
+	lists := 0
+	for _, page := range pages(t) {
+		head, body, _ := strings.Cut(regexp.MustCompile("(?ms)^```.*?^```$").ReplaceAllString(read(t, page), ""), "\n## ")
+		if !regexp.MustCompile(`(?m)^(- )?\[[^]]+\]\(#`).MatchString(head) {
+			continue
+		}
+		lists++
+		for _, m := range section.FindAllStringSubmatch("## "+body, -1) {
+			isSubsection := strings.HasPrefix(m[0], "###")
+			if link := "](#" + anchors("## " + m[1])[0] + ")"; !strings.Contains(head, link) && (!isSubsection || page == "docs/operations.md") {
+				t.Errorf("%s: the contents lack %q", page, m[1])
+			}
+		}
+	}
+	if lists < 6 {
+		t.Errorf("found only %d lists of contents", lists)
+	}
+}
+
+// TestTasks checks that each task has a question, a configuration or command, and a link to another page.
+func TestTasks(t *testing.T) {
+	tasks := strings.Split(read(t, tasksPage), "\n## ")[1:]
+	if len(tasks) != 15 {
+		t.Errorf("found %d tasks, want 15", len(tasks))
+	}
+	for _, task := range tasks {
+		question, text, _ := strings.Cut(task, "\n")
+		if !strings.HasPrefix(question, "How do I ") || !strings.HasSuffix(question, "?") {
+			t.Errorf("%q is not a question", question)
+		}
+		if !regexp.MustCompile("\n```(sh|toml)\n").MatchString(text) || !regexp.MustCompile(`\]\([a-z.]+[^)]*\.md[#)]`).MatchString(text) {
+			t.Errorf("%s: no configuration or command, or no link to another page", question)
+		}
+	}
+}
+
+// TestPresetNames checks that the comment about presets in gateway.toml names all of them.
+func TestPresetNames(t *testing.T) {
+	_, comment, _ := strings.Cut(read(t, "gateway.toml"), "\n# preset ")
+	comment, _, _ = strings.Cut(comment, "\n\n")
+	words := regexp.MustCompile(`[a-z0-9-]+`).FindAllString(comment, -1)
+	for _, s := range config.Reference() {
+		if s.Path != "providers.NAME.preset" {
+			continue
+		}
+		names := regexp.MustCompile(`"([^"]+)"`).FindAllStringSubmatch(s.Values, -1)
+		for _, name := range names {
+			if !slices.Contains(words, name[1]) {
+				t.Errorf("gateway.toml does not name the preset %s", name[1])
+			}
+		}
+		if len(names) < 20 {
+			t.Errorf("found only %d presets", len(names))
+		}
+	}
 }
 
 // TestPaths checks that the repository paths in documents exist.
