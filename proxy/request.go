@@ -237,23 +237,37 @@ func (x *completion) filterRequest(to endpoint.ID, facts *clientapi.Facts) *apie
 		return nil
 	}
 	s := x.server
+	doc, text := x.request.Document()
+	if len(text) != len(x.body) || &text[0] != &x.body[0] { // the gateway's seals have been removed from it
+		doc = new(jsondoc.Doc)
+		if err := doc.Parse(x.body, jsondoc.Limits{}); err != nil {
+			return failure.ForClient(err)
+		}
+	}
 	x.watcher.Start()
-	input := append(x.AppendSummary([]byte(`{"summary":`)), '}')
-	err := x.chain.Announce(&x.watcher, addKey(input, x.record.Key))
-	body, changed := s.buffers.Get(len(x.body)), false
+	var err error
+	if x.chain.ReadsRequest() {
+		input := append(x.AppendSummary([]byte(`{"summary":`)), '}')
+		err = x.chain.Announce(&x.watcher, addKey(input, x.record.Key))
+	}
+	changed := false
 	if err == nil {
-		body, changed, err = x.chain.Request(&x.watcher, x.api.Name, x.body, body)
+		changed, err = x.chain.Request(&x.watcher, x.api.Name, doc)
 	}
 	if gone := x.watcher.Finish(); gone != nil {
 		err = gone
 	}
 	x.tags = x.chain.AppendTags(nil)
-	if err != nil || !changed {
-		s.buffers.Put(body)
-		if err != nil {
-			return failure.ForClient(err)
-		}
+	if err != nil {
+		return failure.ForClient(err)
+	}
+	if !changed {
 		return nil
+	}
+	body, err := x.chain.AppendRequest(s.buffers.Get(len(x.body)))
+	if err != nil {
+		s.buffers.Put(body)
+		return failure.ForClient(err)
 	}
 	old := x.body
 	defer s.buffers.Put(old)

@@ -335,6 +335,10 @@ func (g *remoteGuest) Choose(binding int32, input []byte) int32 {
 	return g.call("Choose", []int64{int64(binding)}, input)
 }
 
+func (g *remoteGuest) FilterParts(binding int32) int32 {
+	return g.call("FilterParts", []int64{int64(binding)})
+}
+
 func (g *remoteGuest) FilterRequest(binding int32, input []byte) int32 {
 	return g.call("FilterRequest", []int64{int64(binding)}, input)
 }

@@ -35,6 +35,7 @@ const (
 	ExportReads      = "router_reads"      // (binding) -> parts ; optional
 	ExportChoose     = "router_choose"     // (binding, length) -> status
 
+	ExportFilterReads   = "filter_reads"   // (binding) -> parts ; optional
 	ExportFilterRequest = "filter_request" // (binding, length) -> status ; optional
 	ExportFilterText    = "filter_text"    // (binding, what, choice, flags, held, length) -> status
 )
@@ -134,6 +135,14 @@ type SummaryFlags int32
 const (
 	SummaryStream       SummaryFlags = 1 // the client requests a stream
 	SummaryIncludeUsage SummaryFlags = 2 // the client requests usage in the stream
+)
+
+// FilterParts is the result of filter_reads.
+type FilterParts int32
+
+// The parts of a request that a filter reads in addition to its texts.
+const (
+	FilterRequest FilterParts = 1 // the description of the request, for filter_request
 )
 
 // Status is the result of an import. An import that returns a length returns a negative status in its place.

@@ -11,7 +11,7 @@ const (
 	PhaseList                        // provider_list
 	PhaseModels                      // provider_models
 	PhaseRouter                      // router_choose
-	PhaseConfigure                   // _initialize, sluice_plugin, sluice_configure, sluice_forms, provider_reads, router_reads, sluice_collect: only log, host_minor and input_*
+	PhaseConfigure                   // _initialize, sluice_plugin, sluice_configure, sluice_forms, provider_reads, router_reads, filter_reads, sluice_collect: only log, host_minor and input_*
 	PhaseFilter                      // filter_request
 	PhaseText                        // filter_text
 )

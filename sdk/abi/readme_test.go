@@ -55,7 +55,7 @@ func TestReadmeHasEveryExport(t *testing.T) {
 	for _, name := range []string{
 		abi.ExportMemory, abi.ExportInitialize, abi.ExportVersion, abi.ExportBuffer, abi.ExportPlugin, abi.ExportConfigure, abi.ExportForms, abi.ExportCollect,
 		abi.ExportSummary, abi.ExportRequest, abi.ExportResponse, abi.ExportEvent, abi.ExportEnd, abi.ExportList, abi.ExportModels, abi.ExportReads, abi.ExportChoose,
-		abi.ExportFilterRequest, abi.ExportFilterText,
+		abi.ExportFilterReads, abi.ExportFilterRequest, abi.ExportFilterText,
 	} {
 		if !strings.Contains(text, "\n| `"+name+"` |") {
 			t.Errorf("the table of exports lacks %s", name)
@@ -135,7 +135,8 @@ func TestReadmeHasEveryNumber(t *testing.T) {
 		"FormRerank":       "| %d | `rerank` |",
 		"SummaryRequestID": "| %d | `request_id` |", "SummaryTime": "| %d | `time` |", "SummaryRandom": "| %d | `random` |", "SummaryBody": "| %d | `body` |",
 		"SummaryStream": "sum of %d: the client requests a stream", "SummaryIncludeUsage": "%d: the client requests usage", "SummaryHeadSize": "a head of %d bytes",
-		"RouterCosts": "| %d | `expected_cost`", "RouterHashes": "| %d | the hashes", "RouterDocument": "| %d | the document",
+		"FilterRequest": "`filter_reads` returns %d,",
+		"RouterCosts":   "| %d | `expected_cost`", "RouterHashes": "| %d | the hashes", "RouterDocument": "| %d | the document",
 		"RouterStream": "sum of %d: `stream`", "RouterIncludeUsage": "%d: `include_usage`", "RouterAffinity": "%d: `affinity` is known", "RouterExplained": "%d: an explanation is read",
 		"TargetFallback": "sum of %d: `fallback`", "TargetHealthy": "%d: `healthy`", "TargetCachesPrompts": "%d: `caches_prompts`", "TargetPriced": "%d: `expected_cost` is known",
 		"RouterHeadSize": "a head of %d bytes", "RouterRecordSize": "A record of %d bytes",

@@ -98,6 +98,12 @@ export enum SummaryFlags {
   IncludeUsage = 2,
 }
 
+/** FilterParts is the result of filter_reads. */
+export enum FilterParts {
+  /** the description of the request, for filter_request */
+  Request = 1,
+}
+
 /** Status is the result of an import. An import that returns a length returns a negative status in its place. */
 export enum Status {
   OK = 0,

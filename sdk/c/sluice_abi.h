@@ -86,6 +86,11 @@ enum sluice_summary_flags {
 	SLUICE_SUMMARY_INCLUDE_USAGE = 2, /* the client requests usage in the stream */
 };
 
+/* FilterParts is the result of filter_reads. */
+enum sluice_filter_parts {
+	SLUICE_FILTER_REQUEST = 1, /* the description of the request, for filter_request */
+};
+
 /* Status is the result of an import. An import that returns a length returns a negative status in its place. */
 enum sluice_status {
 	SLUICE_STATUS_OK = 0,

@@ -15,6 +15,9 @@ func self() *instance {
 
 var none instance
 
+//go:wasmexport filter_reads
+func exportReads(binding int32) int32 { return self().FilterParts(binding) }
+
 //go:wasmexport filter_request
 func exportRequest(binding, length int32) int32 {
 	return self().FilterRequest(binding, guest.Input(length))

@@ -75,6 +75,14 @@ func (i *instance) binding(n int32) *binding {
 	return &i.bindings[n]
 }
 
+// FilterParts is the export filter_reads.
+func (i *instance) FilterParts(n int32) int32 {
+	if i.binding(n).requester == nil {
+		return 0
+	}
+	return int32(abi.FilterRequest)
+}
+
 // FilterRequest is the export filter_request.
 func (i *instance) FilterRequest(n int32, document []byte) int32 {
 	b := i.binding(n)

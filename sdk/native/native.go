@@ -58,7 +58,7 @@ func (n *Instance) Has(export string) bool {
 		return n.provider != nil
 	case abi.ExportReads, abi.ExportChoose:
 		return n.router != nil
-	case abi.ExportFilterRequest, abi.ExportFilterText:
+	case abi.ExportFilterReads, abi.ExportFilterRequest, abi.ExportFilterText:
 		return n.filter != nil
 	}
 	return false
@@ -128,6 +128,12 @@ func (n *Instance) Reads(binding int32) int32 {
 func (n *Instance) Choose(binding int32, input []byte) int32 {
 	defer n.enter()()
 	return n.router.Choose(binding, input)
+}
+
+// FilterParts is the export filter_reads.
+func (n *Instance) FilterParts(binding int32) int32 {
+	defer n.enter()()
+	return n.filter.FilterParts(binding)
 }
 
 // FilterRequest is the export filter_request.

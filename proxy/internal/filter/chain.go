@@ -35,13 +35,15 @@ type Chain struct {
 
 // memory is reused for each request with filters.
 type memory struct {
-	texts   []*text // of the response; elements beyond the length are reused
-	doc     jsondoc.Doc
-	edits   jsondoc.Edits
-	plain   []byte // scratch: an unescaped text
-	escaped []byte // scratch: a JSON string
-	json    []byte // scratch: the result of filterStrings
-	single  text   // scratch: a text that arrives in one piece
+	texts []*text // of the response; elements beyond the length are reused
+	doc   jsondoc.Doc
+	edits jsondoc.Edits
+
+	requestEdits jsondoc.Edits // of the client's document
+	plain        []byte        // scratch: an unescaped text
+	escaped      []byte        // scratch: a JSON string
+	json         []byte        // scratch: the result of filterStrings
+	single       text          // scratch: a text that arrives in one piece
 }
 
 // stage is a filter in a chain, with its state for the request.
@@ -73,6 +75,7 @@ func (c *Chain) Reset() {
 	c.stages, c.onRequest, c.onResponse = c.stages[:0], false, false
 	c.drop()
 	c.doc.Reset()
+	c.requestEdits.Reset(nil)
 }
 
 // drop discards the held texts.
@@ -118,6 +121,11 @@ func (c *Chain) Begin(all []*Filter, api, model, own, key string) {
 // OnRequest and OnResponse report whether any filter applies to the texts of the request, or of the response.
 func (c *Chain) OnRequest() bool  { return c.onRequest }
 func (c *Chain) OnResponse() bool { return c.onResponse }
+
+// ReadsRequest reports whether a filter reads the document that describes the request.
+func (c *Chain) ReadsRequest() bool {
+	return slices.ContainsFunc(c.stages, func(s *stage) bool { return s.filter.Binding.ReadsRequest() })
+}
 
 // AppendTags appends the tags that filters have set, in the order of the configuration and without duplicates.
 func (c *Chain) AppendTags(tags []string) []string {

@@ -43,6 +43,8 @@ func (*wordFilter) End(int32) int32                                  { return 1 
 func (*wordFilter) List(int32, []byte) int32                         { return 1 }
 func (*wordFilter) Models(int32, int32, []byte) int32                { return 1 }
 func (*wordFilter) Reads(int32) int32                                { return 0 }
+func (*wordFilter) SummaryParts(int32) int32                         { return 0 }
+func (*wordFilter) FilterParts(int32) int32                          { return int32(abi.FilterRequest) }
 func (*wordFilter) Choose(int32, []byte) int32                       { return 1 }
 func (w *wordFilter) FilterRequest(_ int32, in []byte) int32 {
 	if w.tag != "" && bytes.Contains(in, []byte(`"key":"alice"`)) {

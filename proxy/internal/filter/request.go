@@ -12,6 +12,9 @@ import (
 // Announce passes the document that describes the request to the filters, before any of its texts.
 func (c *Chain) Announce(ctx context.Context, input []byte) error {
 	for _, s := range c.stages {
+		if !s.filter.Binding.ReadsRequest() {
+			continue
+		}
 		if err := s.filter.Binding.FilterRequest(ctx, &s.state, input); err != nil {
 			if err := s.failure(err); err != nil {
 				return err
@@ -21,20 +24,16 @@ func (c *Chain) Announce(ctx context.Context, input []byte) error {
 	return nil
 }
 
-// Request passes the texts of a request through the filters and appends the edited body to dst. If no filter changes a
-// text, it returns dst as it is, and changed is false. A change of a fixed text rejects the request. Reasoning that is
-// changed loses its signature, like that of responses.
-func (c *Chain) Request(ctx context.Context, api string, body, dst []byte) (_ []byte, changed bool, err error) {
-	var doc jsondoc.Doc
-	if err := doc.Parse(body, jsondoc.Limits{}); err != nil {
-		return dst, false, err
-	}
-	var edits jsondoc.Edits
-	edits.Reset(&doc)
+// Request passes the texts of a request through the filters. changed tells whether they change any; AppendRequest then
+// returns the edited body. A change of a fixed text rejects the request. Reasoning that is changed loses its signature,
+// like that of responses.
+func (c *Chain) Request(ctx context.Context, api string, doc *jsondoc.Doc) (changed bool, err error) {
+	edits := &c.requestEdits
+	edits.Reset(doc)
 	var removed jsondoc.Value // the last signature that was removed
-	err = clientapi.Texts(&doc, api, func(t clientapi.Text) error {
+	err = clientapi.Texts(doc, api, func(t clientapi.Text) error {
 		before := edits.Len()
-		if err := c.filterRequestText(ctx, t, &edits); err != nil || edits.Len() == before {
+		if err := c.filterRequestText(ctx, t, edits); err != nil || edits.Len() == before {
 			return err
 		}
 		if t.Fixed {
@@ -47,12 +46,12 @@ func (c *Chain) Request(ctx context.Context, api string, body, dst []byte) (_ []
 		}
 		return nil
 	})
-	if err != nil || edits.Len() == 0 {
-		return dst, false, err
-	}
-	dst, err = edits.Apply(dst)
-	return dst, err == nil, err
+	return err == nil && edits.Len() > 0, err
 }
+
+// AppendRequest appends the body of the request as the filters have changed it. The document that was passed to Request
+// must still be valid.
+func (c *Chain) AppendRequest(dst []byte) ([]byte, error) { return c.requestEdits.Apply(dst) }
 
 // filterRequestText passes a text of a request through the filters, and records an edit if they change it.
 func (c *Chain) filterRequestText(ctx context.Context, t clientapi.Text, edits *jsondoc.Edits) error {

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/sluice-gateway/sluice/proxy/internal/apierror"
+	"github.com/sluice-gateway/sluice/proxy/internal/jsondoc"
 	"github.com/sluice-gateway/sluice/proxy/internal/openai"
 	"github.com/sluice-gateway/sluice/proxy/internal/response"
 	"github.com/sluice-gateway/sluice/sdk/abi"
@@ -119,6 +120,20 @@ func TestFilterFailure(t *testing.T) {
 	}
 }
 
+// filterRequest filters a request, and appends the result to prefix.
+func filterRequest(t *testing.T, pl *pipeline, api, body, prefix string) (out string, changed bool, err error) {
+	t.Helper()
+	var doc jsondoc.Doc
+	if err := doc.Parse([]byte(body), jsondoc.Limits{}); err != nil {
+		t.Fatal(err)
+	}
+	if changed, err = pl.chain.Request(t.Context(), api, &doc); err != nil || !changed {
+		return prefix, changed, err
+	}
+	p, err := pl.chain.AppendRequest([]byte(prefix))
+	return string(p), changed, err
+}
+
 // TestRequestTextsThatAreNotPlain checks what a filter's change does to a text that must not be edited, and to signed
 // reasoning, which loses its signature.
 func TestRequestTextsThatAreNotPlain(t *testing.T) {
@@ -138,9 +153,9 @@ func TestRequestTextsThatAreNotPlain(t *testing.T) {
 			`{"messages":[{"role":"assistant","reasoning_details":[{"type":"reasoning.text","text":"*"}]}]}`},
 	} {
 		pl := newPipeline(t, openai.API(), filters, false)
-		out, _, err := pl.chain.Request(t.Context(), tt.api, []byte(tt.body), nil)
+		out, _, err := filterRequest(t, pl, tt.api, tt.body, "")
 		if tt.want[0] == '{' {
-			if err != nil || string(out) != tt.want {
+			if err != nil || out != tt.want {
 				t.Errorf("%s: %v\n got %s\nwant %s", tt.body, err, out, tt.want)
 			}
 			continue
@@ -162,8 +177,7 @@ func TestRequestIsEditedInPlace(t *testing.T) {
 		if tags := pl.chain.AppendTags(nil); len(tags) != 1 || tags[0] != "b" {
 			t.Errorf("tags %v", tags)
 		}
-		out, changed, err := pl.chain.Request(t.Context(), "chat", []byte(body), []byte("> "))
-		return string(out), changed, err
+		return filterRequest(t, pl, "chat", body, "> ")
 	}
 	const before = `{ "x" : 1.50, "messages":[{"role":"user","content":"a \u0073ecret"},{"role":"assistant","tool_calls":[{"id":"secret","function":{"name":"tool","arguments":"{\"secret\": \"a secret\", \"n\": 1.0}"}}]}],"model":"secret"}`
 	const after = `> { "x" : 1.50, "messages":[{"role":"user","content":"a *\"*"},{"role":"assistant","tool_calls":[{"id":"secret","function":{"name":"tool","arguments":"{\"secret\": \"a *\\\"*\", \"n\": 1.0}"}}]}],"model":"secret"}`

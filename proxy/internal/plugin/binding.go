@@ -51,6 +51,7 @@ type Binding struct {
 	forms           abi.Forms       // set by Bind
 	reads           abi.RouterParts // set by Bind
 	summary         abi.SummaryParts
+	filterReads     abi.FilterParts
 	requests        *requestTree // nil if calls of provider_request are not predicted
 	paths           []pattern
 	headers         map[string]bool

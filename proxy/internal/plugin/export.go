@@ -25,6 +25,7 @@ const (
 	exportModels
 	exportReads
 	exportChoose
+	exportFilterReads
 	exportFilterRequest
 	exportFilterText
 
@@ -45,6 +46,7 @@ var exports = [exportCount]exportInfo{
 	exportReads:     {abi.ExportReads, 1, abi.PhaseConfigure, true, false},
 	exportChoose:    {abi.ExportChoose, 2, abi.PhaseRouter, false, true},
 
+	exportFilterReads:   {abi.ExportFilterReads, 1, abi.PhaseConfigure, true, false},
 	exportFilterRequest: {abi.ExportFilterRequest, 2, abi.PhaseFilter, false, false},
 	exportFilterText:    {abi.ExportFilterText, 6, abi.PhaseText, false, false},
 }
@@ -79,7 +81,7 @@ func kindOf(e export) abi.PluginKind {
 		return 0
 	case exportReads, exportChoose:
 		return abi.PluginRouter
-	case exportFilterRequest, exportFilterText:
+	case exportFilterReads, exportFilterRequest, exportFilterText:
 		return abi.PluginFilter
 	}
 	return abi.PluginProvider

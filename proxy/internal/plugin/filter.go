@@ -62,6 +62,11 @@ func (b *Binding) FilterRequest(ctx context.Context, f *Filtering, input []byte)
 	return b.filter(ctx, &invocation{export: exportFilterRequest, first: input, filtering: f}, f)
 }
 
+// ReadsRequest reports whether the filter reads what FilterRequest passes to it.
+func (b *Binding) ReadsRequest() bool {
+	return b.plugin.exports[exportFilterRequest] && (!b.plugin.exports[exportFilterReads] || b.filterReads&abi.FilterRequest != 0)
+}
+
 // FilterText passes a piece of text to a filter.
 func (b *Binding) FilterText(ctx context.Context, f *Filtering, t *Text) (Filtered, error) {
 	f.result = Filtered{}

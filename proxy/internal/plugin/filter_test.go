@@ -164,6 +164,26 @@ func TestFilterRefuses(t *testing.T) {
 	}
 }
 
+// TestFilterDeclaresWhatItReads asks filters whether they read the description of a request.
+func TestFilterDeclaresWhatItReads(t *testing.T) {
+	called := func(h abi.Host, input []byte) int32 { return 0 }
+	for name, c := range map[string]struct {
+		guest native
+		want  bool
+	}{
+		"no export":      {native{}, false},
+		"no declaration": {native{filterRequest: called}, true},
+		"declared":       {native{filterRequest: called, filterParts: new(abi.FilterRequest)}, true},
+		"not declared":   {native{filterRequest: called, filterParts: new(abi.FilterParts)}, false},
+		"unknown parts":  {native{filterRequest: called, filterParts: new(abi.FilterParts(2))}, false},
+	} {
+		c.guest.filterText = func(abi.Host, abi.What, int32, abi.TextFlags, int32, []byte) int32 { return 0 }
+		if got := bindNative(t, c.guest, plugin.BindingConfig{}).ReadsRequest(); got != c.want {
+			t.Errorf("%s: got %v, want %v", name, got, c.want)
+		}
+	}
+}
+
 // covers: C39
 func TestFilterPhases(t *testing.T) {
 	for name, do := range map[string]func(h abi.Host){

@@ -3,7 +3,7 @@ package plugin
 import "github.com/sluice-gateway/sluice/sdk/abi"
 
 // Guest is a plugin that runs natively instead of in a Wasm instance. With it, tests run a plugin's Go code under the
-// host's rules without building it for wasip1. Its methods are the guest's exports and, except Forms, SummaryParts and Reads, return their
+// host's rules without building it for wasip1. Its methods are the guest's exports and, except Forms, SummaryParts, Reads and FilterParts, return their
 // status. Byte slices belong to the host and are valid during the call only.
 //
 // An export for which Has is false is never called. A panic ends the call as a trap does.
@@ -22,6 +22,7 @@ type Guest interface {
 	Models(binding, status int32, body []byte) int32
 	Reads(binding int32) int32 // returns the parts
 	Choose(binding int32, input []byte) int32
+	FilterParts(binding int32) int32 // returns the parts
 	FilterRequest(binding int32, input []byte) int32
 	FilterText(binding int32, what abi.What, choice int32, flags abi.TextFlags, held int32, text []byte) int32
 }

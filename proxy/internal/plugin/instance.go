@@ -122,7 +122,7 @@ func (in *instance) serve(inv *invocation, t tenant) (failed *CallError, result 
 	return nil, err
 }
 
-// declared calls sluice_forms, provider_reads or router_reads, whose result is a bit set and not a status.
+// declared calls sluice_forms, provider_reads, router_reads or filter_reads, whose result is a bit set and not a status.
 func (in *instance) declared(e export, b *Binding) (int32, *CallError) {
 	defer in.call.end()
 	set, err := in.execute(&invocation{export: e, binding: b})
@@ -137,7 +137,7 @@ func declares(e export) string {
 	switch e {
 	case exportForms:
 		return "forms"
-	case exportReads, exportSummary:
+	case exportReads, exportSummary, exportFilterReads:
 		return "parts"
 	}
 	return ""

@@ -54,6 +54,8 @@ func (g *nativeGuest) run(in *instance, _ int64) (status int32, _ int64, err err
 		status = g.guest.Reads(b)
 	case exportChoose:
 		status = g.guest.Choose(b, c.first)
+	case exportFilterReads:
+		status = g.guest.FilterParts(b)
 	case exportFilterRequest:
 		status = g.guest.FilterRequest(b, c.first)
 	case exportFilterText:

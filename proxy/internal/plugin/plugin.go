@@ -94,21 +94,22 @@ func (p *Plugin) Bind(ctx context.Context, c BindingConfig) (*Binding, error) {
 		p.pool.discard(in)
 		return nil, b.notCalled(exportConfigure, err)
 	}
-	var sets [3]int32
-	for i, e := range [...]export{exportForms, exportReads, exportSummary} {
+	var sets [4]int32
+	for i, e := range [...]export{exportForms, exportReads, exportSummary, exportFilterReads} {
 		if sets[i], err = p.readDeclaration(in, b, e); err != nil {
 			p.pool.discard(in)
 			return nil, b.notCalled(e, err)
 		}
 	}
 	b.forms, b.reads, b.summary = abi.Forms(sets[0])&abi.FormsKnown, abi.RouterParts(sets[1]), abi.SummaryParts(sets[2])&abi.SummaryPartsKnown
+	b.filterReads = abi.FilterParts(sets[3])
 	b.requests = newRequestTree(p, b.summary)
 	p.release(in)
 	return b, nil
 }
 
-// readDeclaration asks a provider which forms of requests it accepts for a binding and which parts of the summary it reads, or
-// a router which parts of the compact input it reads. The set is empty if the plugin lacks the export.
+// readDeclaration asks a provider which forms of requests it accepts for a binding and which parts of the summary it reads, a
+// router which parts of the compact input it reads, or a filter whether it reads the description of requests. The set is empty if the plugin lacks the export.
 func (p *Plugin) readDeclaration(in *instance, b *Binding, e export) (set int32, err error) {
 	defer rescue.Recover(func(r *rescue.Error) { err = p.panicked(e, r) })
 	if !p.exports[e] {

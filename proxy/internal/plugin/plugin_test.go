@@ -106,6 +106,7 @@ type native struct {
 	reads     func() int32
 	choose    func(h abi.Host, input []byte) int32
 
+	filterParts   *abi.FilterParts
 	filterRequest func(h abi.Host, input []byte) int32
 	filterText    func(h abi.Host, what abi.What, choice int32, flags abi.TextFlags, held int32, text []byte) int32
 }
@@ -134,6 +135,8 @@ func (n *native) Has(export string) bool {
 		return n.reads != nil
 	case abi.ExportChoose:
 		return n.choose != nil
+	case abi.ExportFilterReads:
+		return n.filterParts != nil
 	case abi.ExportFilterRequest:
 		return n.filterRequest != nil
 	case abi.ExportFilterText:
@@ -165,6 +168,7 @@ func (n *native) List(_ int32, cursor []byte) int32    { return n.list(n.host, c
 func (n *native) Models(_, s int32, body []byte) int32 { return n.models(n.host, s, body) }
 func (n *native) Reads(int32) int32                    { return n.reads() }
 func (n *native) Choose(_ int32, input []byte) int32   { return n.choose(n.host, input) }
+func (n *native) FilterParts(int32) int32              { return int32(*n.filterParts) }
 func (n *native) FilterRequest(_ int32, input []byte) int32 {
 	return n.filterRequest(n.host, input)
 }

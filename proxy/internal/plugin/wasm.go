@@ -189,7 +189,7 @@ func (g *wasmGuest) call(c *call, fuel int64) (uint64, error) {
 	b, number := uint64(uint32(c.binding.index)), uint64(uint32(c.number))
 	first, second := uint64(len(c.first)), uint64(len(c.second))
 	switch c.export {
-	case exportEnd, exportForms, exportSummary, exportReads:
+	case exportEnd, exportForms, exportSummary, exportReads, exportFilterReads:
 		return g.instance.Call(f, fuel, b)
 	case exportEvent:
 		return g.instance.Call(f, fuel, b, number, first, second)

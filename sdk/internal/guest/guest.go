@@ -50,6 +50,7 @@ type Router interface {
 // Filter is an instance of a filter plugin.
 type Filter interface {
 	Guest
+	FilterParts(binding int32) int32
 	FilterRequest(binding int32, input []byte) int32
 	FilterText(binding int32, what abi.What, choice int32, flags abi.TextFlags, held int32, text []byte) int32
 }

@@ -176,6 +176,23 @@ impl core::ops::BitOr for SummaryFlags {
     }
 }
 
+/// FilterParts is the result of filter_reads.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct FilterParts(pub i32);
+
+#[allow(non_upper_case_globals)]
+impl FilterParts {
+    /// the description of the request, for filter_request
+    pub const Request: FilterParts = FilterParts(1);
+}
+
+impl core::ops::BitOr for FilterParts {
+    type Output = FilterParts;
+    fn bitor(self, other: FilterParts) -> FilterParts {
+        FilterParts(self.0 | other.0)
+    }
+}
+
 /// Status is the result of an import. An import that returns a length returns a negative status in its place.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Status(pub i32);
