@@ -178,6 +178,13 @@ var importRules = []struct {
 		},
 	},
 	{
+		"only proxy/config/importer imports YAML, and only commands import proxy/config/importer",
+		"the gateway has one format of configuration; others are translated by hand, once",
+		func(p *pkg, i imported) bool {
+			return within(i.path, "go.yaml.in/yaml") && p.dir != "proxy/config/importer" || i.own && i.path == "proxy/config/importer" && !within(p.dir, "cmd")
+		},
+	},
+	{
 		"only proxy/plugindev/project imports the repository's root package",
 		"it has no code, only the files of new plugins for one command",
 		func(p *pkg, i imported) bool {
@@ -247,11 +254,11 @@ var importRules = []struct {
 		},
 	},
 	{
-		"commands import only proxy, proxy/config, proxy/config/watch, proxy/plugindev, proxy/plugindev/project, plugins, examples/plugins/upstream and their own subpackages",
+		"commands import only proxy, proxy/config, proxy/config/importer, proxy/config/watch, proxy/plugindev, proxy/plugindev/project, plugins, examples/plugins/upstream and their own subpackages",
 		"a command only connects packages: all else belongs in package proxy, for programs that embed the gateway, or in plugindev, for authors of plugins",
 		func(p *pkg, i imported) bool {
 			inBench := within(p.dir, "cmd/bench") && within(i.path, "cmd/bench")
-			return within(p.dir, "cmd") && i.own && !inBench && !slices.Contains([]string{"proxy", "proxy/config", "proxy/config/watch", "proxy/plugindev", "proxy/plugindev/project", "plugins", "examples/plugins/upstream"}, i.path)
+			return within(p.dir, "cmd") && i.own && !inBench && !slices.Contains([]string{"proxy", "proxy/config", "proxy/config/importer", "proxy/config/watch", "proxy/plugindev", "proxy/plugindev/project", "plugins", "examples/plugins/upstream"}, i.path)
 		},
 	},
 	{
@@ -311,6 +318,7 @@ func TestImportRules(t *testing.T) {
 		{"proxy", other("github.com/redis/rueidis"), own("proxy/internal/spend/redisstore")},
 		{"proxy/internal/routing/catalog", own("proxy/internal/plugin"), own("proxy/config")},
 		{"proxy", other("github.com/pelletier/go-toml/v2"), own("proxy/config")},
+		{"proxy/config", other("go.yaml.in/yaml/v4"), other("github.com/pelletier/go-toml/v2")},
 		{"cmd/sluice", own("."), own("proxy/plugindev/project")},
 		{"proxy/internal/jsondoc", own("proxy/internal/framing/sse"), own("sdk/abi")},
 		{"proxy/internal/response", own("proxy/internal/openai"), own("proxy/internal/jsondoc")},
