@@ -74,6 +74,12 @@ var hints = func() map[string]map[string]string {
 	add("", cached, "cache", "caching", "semanticcache", "cacheparams")
 	add("server", cached, "cache", "caching", "semanticcache")
 	add("models[]", cached, "cache", "caching", "cachettl")
+	for program, members := range map[string][]string{
+		"LiteLLM": {"modellist", "litellmsettings", "generalsettings", "routersettings", "environmentvariables", "credentiallist"},
+		"Bifrost": {"governance", "virtualkeys", "configstore", "logsstore", "vectorstore", "client"},
+	} {
+		add("", "it is a member of "+program+"'s configuration, which `sluice import "+strings.ToLower(program)+" FILE` translates", members...)
+	}
 	add("store", "url", "redis", "redisurl", "uri", "host", "hostname", "address", "addr", "server", "endpoint", "valkey")
 	add("store", strings.Replace(storeURL, "[store] with ", "", 1), "password", "username", "user", "port", "db", "database", "mode", "cluster", "sentinel", "mastername")
 	add("store", "ca", "cafile", "cacert", "tls", "certificate")
@@ -95,12 +101,13 @@ var hints = func() map[string]map[string]string {
 	add("providers.*", inAuth, "header", "prefix", "query")
 	add("providers.*", "write auth = { aws = { region = \"…\" } }", "region", "aws")
 	add("providers.*", "write models as [[models]], or list_models = { } to offer those that the provider lists", "models", "model")
+	add("providers.*", secret+`, or auth = { secrets = ["…"] } for several accounts`, "keys", "apikeys", "secrets")
 	add("providers.*", "write it in options", "apiversion", "project", "location", "deployment")
 	add("providers.*.auth", "secret", "apikey", "key", "token", "value", "bearer", "password")
 	add("providers.*.auth", "header", "name", "headername")
 	add("providers.*.auth", "no type is needed: write { secret = … }, { aws = … } or { google = … }", "type", "kind", "scheme")
 	add("providers.*.timeout", "total", "request", "read", "all", "timeout")
-	add("models[]", "the name for clients is id, the name for people display_name", "name", "model")
+	add("models[]", "the name for clients is id, the name for people display_name", "name", "model", "modelname")
 	add("models[]", `write targets = [{ provider = "…", model = "…" }]`, "provider", "providers", "target", "upstream", "plugin")
 	add("models[]", "max_tokens", "maxoutputtokens", "maxcompletiontokens", "maxoutput", "contextwindow", "contextlength")
 	add("models[]", "kinds", "kind", "type", "mode", "task", "tasks", "capabilities")
@@ -121,6 +128,7 @@ var hints = func() map[string]map[string]string {
 	add("models[]", "hedge", "hedging", "hedged", "hedges")
 	add("models[]", "write it in strategy_options", "maxlatency", "strategyoption")
 	add("models[].targets[]", "model", "name", "id", "deployment")
+	add("models[].targets[]", "priority", "order", "rank")
 	add("models[].targets[]", "when", "if", "condition", "conditions", "match")
 	add("models[].targets[]", "write it in [[models]], for all targets", "strategy", "affinity", "hedge", "shadow", "canary", "rules")
 	add("models[].targets[]", retries, "retry", "retries", "maxretries")
@@ -150,6 +158,8 @@ var hints = func() map[string]map[string]string {
 	add("models[].canary", "every", "interval", "duration", "period", "after")
 	add("models[].canary", "back_on", "rollback", "rollbackon", "abort", "aborton", "backon")
 	add("router", "write it in [[models]]", "retry", "hedge", "shadow", "canary", "rules", "targets", "model", "models")
+	add("router", "strategy", "routingstrategy")
+	add("router", "give targets in [[models]] fallback = true", "fallback", "fallbacks")
 	add("router", retries, "retries", "maxretries", "numretries")
 	add("router", "write its members here, next to strategy", "strategyoptions", "options", "settings")
 	add("router", "affinity", "sticky", "stickiness", "session", "sessionaffinity")

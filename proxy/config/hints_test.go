@@ -54,6 +54,12 @@ func TestHintsForKeysOfOtherPrograms(t *testing.T) {
 		{provider + `base_url = "os.environ/API_BASE"`, `3:12: providers.p.base_url: "os.environ/API_BASE": must start with https:// or http://; a variable is written ${API_BASE}`},
 		{"[cache]\ntype = \"redis\"\n", `1:2: cache: unknown key; responses are not cached; models[].affinity keeps a conversation at the provider that has cached its prompt`},
 		{model + `cache = true`, `6:1: models[0].cache: unknown key; responses are not cached`},
+		{"[litellm_settings]\ndrop_params = true\n", "1:2: litellm_settings: unknown key; it is a member of LiteLLM's configuration, which `sluice import litellm FILE` translates"},
+		{"[[model_list]]\nmodel_name = \"x\"\n", "1:3: model_list: unknown key; it is a member of LiteLLM's configuration, which `sluice import litellm FILE` translates"},
+		{"[governance]\nx = 1\n", "1:2: governance: unknown key; it is a member of Bifrost's configuration, which `sluice import bifrost FILE` translates"},
+		{provider + "keys = []\n", `3:1: providers.p.keys: unknown key; write auth = { secret = "…" }, or auth = { secrets = ["…"] } for several accounts`},
+		{model + `model_name = "x"`, `6:1: models[0].model_name: unknown key; the name for clients is id, the name for people display_name`},
+		{provider + "[[models]]\nid = \"m\"\ntargets = [{ provider = \"p\", order = 1 }]\n", `5:30: models[0].targets[0].order: unknown key, did you mean "priority"?`},
 		{key + "group = \"t\"\n", `4:1: keys[0].group: unknown key, did you mean "team"?`},
 
 		{provider + "base_url = https://x.example\n", `a string needs quotes: base_url = "…"`},
