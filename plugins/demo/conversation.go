@@ -1,18 +1,23 @@
 package demo
 
-import "github.com/sluice-gateway/sluice/sdk/json"
+import (
+	"bytes"
+
+	"github.com/sluice-gateway/sluice/sdk/json"
+)
 
 // conversation contains the parts of a request that determine the response. Its slices share the memory of the client's
 // body, except for strings that had to be unescaped.
 type conversation struct {
 	messages  int    // number of messages
 	bytes     int    // length of the content of all messages
-	user      []byte // text of the last user message
+	user      []byte // last text of the last user message: agents put the prompt after reminders of their own
 	hasResult bool   // the last message is a tool result
 	result    []byte // text of that result
 
 	tools  []tool
 	choice json.Value // tool_choice
+	chosen *tool      // tool to call; nil for a text response
 
 	n          int64
 	maxTokens  int64 // 0 if unset
@@ -74,6 +79,7 @@ func (c *conversation) read(body []byte) error {
 	if !hasThinking {
 		c.thinking = len(effort) > 0 && string(effort) != "none" && string(effort) != "default"
 	}
+	c.chosen = c.chooseTool()
 	return r.End()
 }
 
@@ -97,7 +103,7 @@ func (c *conversation) readMessage(r *json.Reader) {
 	}
 }
 
-// readContent returns the first text of a message's content.
+// readContent returns the last text of a message's content.
 func (c *conversation) readContent(r *json.Reader) (text []byte) {
 	if r.Kind() != json.Array {
 		text = r.Text()
@@ -107,11 +113,8 @@ func (c *conversation) readContent(r *json.Reader) (text []byte) {
 	for a := r.Array(); a.Next(); {
 		for o := r.Object(); o.Next(); {
 			if string(r.Name()) == "text" {
-				t := r.Text()
-				c.bytes += len(t)
-				if text == nil {
-					text = t
-				}
+				text = r.Text()
+				c.bytes += len(text)
 			}
 		}
 	}
@@ -160,19 +163,57 @@ func (c *conversation) readFormat(r *json.Reader) {
 	}
 }
 
-// chosenTool returns the tool to call, nil for a text response. The response to a tool result is always text, so that a
-// client's tool loop ends.
-func (c *conversation) chosenTool() *tool {
+// chooseTool returns the tool to call, nil for a text response. A tool is only called if the request demands one: most
+// agents offer tools with every request, and run what is called. The response to a tool result is always text, so that
+// a client's tool loop ends.
+func (c *conversation) chooseTool() *tool {
 	if len(c.tools) == 0 || c.hasResult || c.choice.Is("none") {
 		return nil
 	}
+	allowed := c.choice.Get("allowed_tools")
+	required := c.choice.Is("required") || allowed.Get("mode").Is("required")
 	name := c.choice.Get("function").Get("name").Text()
+	if len(name) == 0 {
+		name = c.requestedTool()
+	}
+	if len(name) == 0 && required {
+		name = first(allowed.Get("tools")).Get("function").Get("name").Text()
+	}
 	for i := range c.tools {
 		if len(name) > 0 && string(c.tools[i].name) == string(name) {
 			return &c.tools[i]
 		}
 	}
-	return &c.tools[0]
+	if required {
+		return &c.tools[0]
+	}
+	return nil
+}
+
+// requestedTool returns the name of the tool for which the user asks: "call NAME", in which the name may be quoted.
+func (c *conversation) requestedTool() []byte {
+	const end = "all " // of "call " and "Call "
+	for text := c.user; ; {
+		at := bytes.Index(text, []byte(end))
+		if at < 0 {
+			return nil
+		}
+		isCall := at > 0 && text[at-1]|0x20 == 'c' && (at == 1 || !isNameByte(text[at-2]))
+		if text = text[at+len(end):]; !isCall {
+			continue
+		}
+		name := bytes.TrimLeft(text, "\"'`")
+		for i := range c.tools {
+			if n := len(c.tools[i].name); bytes.HasPrefix(name, c.tools[i].name) && (len(name) == n || !isNameByte(name[n])) {
+				return name[:n]
+			}
+		}
+	}
+}
+
+// isNameByte reports whether a byte may be a part of a tool's name.
+func isNameByte(b byte) bool {
+	return b == '_' || b == '-' || '0' <= b && b <= '9' || 'a' <= b|0x20 && b|0x20 <= 'z'
 }
 
 // eachStop calls f for each stop sequence.

@@ -75,7 +75,7 @@ func (d *demo) emitChoice(r *provider.Request, choice int32) (all, thoughts int6
 		thoughts = limit - left
 	}
 	reason := abi.FinishStop
-	switch t := c.chosenTool(); {
+	switch t := c.chosen; {
 	case left == 0:
 		reason = abi.FinishLength
 	case t != nil:
@@ -93,7 +93,7 @@ func (d *demo) prepare() {
 	d.thoughts = appendThoughts(d.thoughts[:0], c)
 	d.arguments = nil
 	d.document.reset(c.n)
-	t := c.chosenTool()
+	t := c.chosen
 	switch {
 	case t != nil:
 		d.document.writeObject(t.parameters, 0)

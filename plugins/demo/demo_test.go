@@ -23,7 +23,7 @@ func request(n int) []byte {
 		required = append(required, fmt.Sprintf("%q", name))
 	}
 	return fmt.Appendf(nil, `{"model":"m","n":8,"messages":[{"role":"user","content":"Hi"}],"tools":[{"type":"function",
-		"function":{"name":"f","parameters":{"type":"object","properties":{%s},"required":[%s]}}}]}`,
+		"function":{"name":"f","parameters":{"type":"object","properties":{%s},"required":[%s]}}}],"tool_choice":"required"}`,
 		strings.Join(properties, ","), strings.Join(required, ","))
 }
 

@@ -75,7 +75,7 @@ func appendThoughts(dst []byte, c *conversation) []byte {
 	switch {
 	case c.hasResult:
 		return append(dst, ", and the last one is what a tool answered. I should say what it was."...)
-	case c.chosenTool() != nil:
+	case c.chosen != nil:
 		return append(dst, ", and there is a tool for this. I should call it."...)
 	case c.schema.Exists() || c.jsonObject:
 		return append(dst, ". The answer must be JSON, so I should write the smallest document that fits."...)

@@ -277,19 +277,24 @@ func (l *loader) priceListNames() map[string]bool {
 	return names
 }
 
-// priceTargets sets the prices of all targets: their own, the model's, or those of a price list. A model without
-// pricing shows the prices of its first target that has any.
+// priceTargets sets the prices of all targets: their own, the model's, or those of a price list. The pricing of a model
+// with an upstream does not apply to targets that respond without one. A model without pricing shows the prices of its
+// first target that has any.
 func (l *loader) priceTargets() {
 	lists := &l.cfg.prices
 	lists.configured = make(map[[2]string]Pricing)
 	for i := range l.cfg.Models {
 		m := &l.cfg.Models[i]
 		model := m.Pricing
+		upstream := slices.ContainsFunc(m.Targets, func(t Target) bool {
+			at, ok := l.providers[t.Provider]
+			return ok && !l.cfg.Providers[at].Free
+		})
 		price := func(provider, name string, p *Pricing) {
 			at, ok := l.providers[provider]
 			switch {
 			case p.Known || !ok:
-			case model.Known:
+			case model.Known && !(upstream && l.cfg.Providers[at].Free):
 				*p = model
 			default:
 				*p = lists.find(&l.cfg.Providers[at], name, Pricing{})

@@ -84,6 +84,28 @@ func TestPriceLists(t *testing.T) {
 	}
 }
 
+// TestDemoBesideOtherTargets checks that the pricing of a model is not that of its target without an upstream, unless it
+// has no other.
+func TestDemoBesideOtherTargets(t *testing.T) {
+	const providers = "[providers.demo]\nplugin = \"demo\"\n[providers.p]\npreset = \"openai\""
+	for targets, want := range map[string]string{
+		`{ provider = "p" }, { provider = "demo" }`:                          "input = 0, output = 0",
+		`{ provider = "demo" }, { provider = "p" }`:                          "input = 0, output = 0",
+		`{ provider = "demo", pricing = { input = 7 } }, { provider = "p" }`: "input = 7, output = 0",
+		`{ provider = "demo", model = "a" }, { provider = "demo" }`:          "input = 1, output = 5",
+	} {
+		cfg, err := parsePriceFile(t, providers, targets+"]\npricing = { input = 1, output = 5 }\nkinds = [\"chat\"", "")
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, g := range cfg.Models[0].Targets {
+			if got := g.Pricing.Prices.String(); g.Provider == "demo" && got != want || g.Provider == "p" && got != "input = 1, output = 5" {
+				t.Errorf("%s: the target %s has the prices %s", targets, g.Provider, got)
+			}
+		}
+	}
+}
+
 // TestBuiltInPriceListsAreValid finds a price for names of every list, some of which only a regular expression matches.
 func TestBuiltInPriceListsAreValid(t *testing.T) {
 	equals := regexp.MustCompile(`(?m)^equals = \["([^"]+)"`)

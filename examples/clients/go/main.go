@@ -58,7 +58,7 @@ func ask(ctx context.Context, w io.Writer, client openai.Client, model string) e
 func useTool(ctx context.Context, w io.Writer, client openai.Client, model string) error {
 	params := openai.ChatCompletionNewParams{
 		Model:    model,
-		Messages: []openai.ChatCompletionMessageParamUnion{openai.UserMessage("How warm is it in Florence?")},
+		Messages: []openai.ChatCompletionMessageParamUnion{openai.UserMessage("Call temperature: how warm is it in Florence?")},
 		Tools: []openai.ChatCompletionToolUnionParam{openai.ChatCompletionFunctionTool(openai.FunctionDefinitionParam{
 			Name: "temperature",
 			Parameters: openai.FunctionParameters{

@@ -21,7 +21,7 @@ console.log();
 
 const params = {
   model,
-  messages: [{ role: "user", content: "How warm is it in Florence?" }],
+  messages: [{ role: "user", content: "Call temperature: how warm is it in Florence?" }],
   tools: [
     {
       type: "function",

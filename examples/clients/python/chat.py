@@ -26,7 +26,7 @@ for chunk in client.chat.completions.create(model=model, messages=messages, stre
         print(chunk.choices[0].delta.content or "", end="", flush=True)
 print()
 
-messages = [{"role": "user", "content": "How warm is it in Florence?"}]
+messages = [{"role": "user", "content": "Call temperature: how warm is it in Florence?"}]
 tools = [
     {
         "type": "function",

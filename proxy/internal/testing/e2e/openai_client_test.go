@@ -83,7 +83,7 @@ var weather = openai.ChatCompletionFunctionTool(openai.FunctionDefinitionParam{
 func TestOfficialClientTools(t *testing.T) {
 	c := officialClient(t, proxytest.Start(t, configuration("", "")))
 	for _, streamed := range []bool{false, true} {
-		q := chatParams("demo", "What is the weather in Florence?")
+		q := chatParams("demo", "Call get_weather: what is the weather in Florence?")
 		q.Tools = []openai.ChatCompletionToolUnionParam{weather}
 		var first openai.ChatCompletion
 		if streamed {

@@ -41,7 +41,7 @@ const checks = {
   },
 
   async 'openai: tools in two turns, streamed'() {
-    const messages = [{ role: 'user', content: 'What is the weather in Florence?' }]
+    const messages = [{ role: 'user', content: 'Call get_weather: what is the weather in Florence?' }]
     const first = await client.chat.completions.stream({ model: 'demo', messages, tools: [weather] }).finalChatCompletion()
     const { message, finish_reason } = first.choices[0]
     assert.equal(finish_reason, 'tool_calls')
@@ -131,7 +131,7 @@ const checks = {
     let calls = 0
     const { text, steps } = await generateText({
       model: gateway('demo'),
-      prompt: 'What is the weather in Florence?',
+      prompt: 'Call get_weather: what is the weather in Florence?',
       tools: {
         get_weather: tool({
           description: 'The weather of a place.',
