@@ -138,6 +138,17 @@ func (x *completion) checkPriced(t *routing.Target) *apierror.Error {
 // response's token limit to what the provider has left, because another target may serve the request unchanged. hold is
 // nil if the provider has neither limits nor budgets.
 func (x *completion) holdTarget(t *routing.Target, now time.Time) (held booking.Held, hold *spend.Hold, e *apierror.Error) {
+	held, scopes, own := x.targetNeed(t)
+	if scopes[spend.Provider] == nil {
+		return held, nil, nil
+	}
+	hold = new(spend.Hold)
+	return held, hold, hold.Reserve(scopes, &own, now)
+}
+
+// targetNeed returns what an attempt at a target may need, the account of its provider, and what is to be reserved on
+// that.
+func (x *completion) targetNeed(t *routing.Target) (held booking.Held, scopes spend.Scopes, own spend.Need) {
 	r := x.request
 	facts := r.Describe()
 	held = booking.Held{
@@ -145,26 +156,22 @@ func (x *completion) holdTarget(t *routing.Target, now time.Time) (held booking.
 	}
 	n := &held.Need
 	n.MaxTokens = cmp.Or(x.maxTokens, facts.MaxTokens, x.model.MaxTokens)
-	scopes := spend.Scopes{spend.Provider: x.generation.accounts.Account(spend.Provider, t.Provider)}
+	scopes[spend.Provider] = x.generation.accounts.Account(spend.Provider, t.Provider)
 	budgeted := scopes.Budgeted()
 	if budgeted || x.need.Fixed > 0 {
 		prompt := estimate.Prompt(r)
 		prompt.PerByte = x.model.TokensPerByte
 		estimate.AddTarget(n, r, &prompt, t, x.model.MaxImageTokens)
 	}
-	own := *n
+	own = *n
 	if !scopes.Strict() && !x.strict {
 		n.Fixed, n.PerMillion = 0, 0
-	}
-	if scopes[spend.Provider] == nil {
-		return held, nil, nil
 	}
 	own.MaxTokens, own.Request = x.maxTokens, x.journalID()
 	if budgeted {
 		own.Fixed, own.MaxTokens = own.Ceiling(), 0
 	}
-	hold = new(spend.Hold)
-	return held, hold, hold.Reserve(scopes, &own, now)
+	return held, scopes, own
 }
 
 // reserveAgain reserves for a hedge as much as the first attempt has reserved, and reports whether that much is left.

@@ -195,9 +195,11 @@ func decideExplained(ctx context.Context, x *completion) (Explained, error) {
 	var e *apierror.Error
 	if failed != nil {
 		e = failure.ForClient(failure.Routing(failed))
+	} else {
+		e = x.foreseeSkips(d)
 	}
 	var odds []routing.Odds
-	if e == nil && d.Draws() {
+	if failed == nil && d.Draws() {
 		drawn := x.random
 		odds = x.policy.Odds(func(n int, other *routing.Decision) bool {
 			x.random = uint64(n) * 0x9e3779b97f4a7c15 // evenly spread
@@ -230,4 +232,30 @@ func decideExplained(ctx context.Context, x *completion) (Explained, error) {
 	}
 	body = d.AppendJSON(append(body, `,"decision":`...))
 	return Explained{JSON: append(body, '}', '\n'), Text: text}, nil
+}
+
+// foreseeSkips marks the targets at which no attempt would be made because of their price, or of the limits and budgets
+// of their provider. It returns the error if that applies to all of them.
+func (x *completion) foreseeSkips(d *routing.Decision) (e *apierror.Error) {
+	scopes, skipped := x.scopes(), 0
+	x.pricedOnly = scopes.PricedOnly()
+	for _, i := range d.Order() {
+		t := &x.policy.Targets[i]
+		code, failed := routing.Unpriced, x.checkPriced(t)
+		if failed == nil {
+			_, scopes, own := x.targetNeed(t)
+			code, failed = routing.Spent, scopes.Check(&own, x.admittedAt)
+		}
+		if failed != nil {
+			d.Foresee(i, code)
+			skipped++
+			if code == routing.Spent || e == nil {
+				e = failed // as in startAttempt
+			}
+		}
+	}
+	if skipped < len(d.Order()) {
+		return nil
+	}
+	return e
 }

@@ -42,6 +42,7 @@ type candidate struct {
 	ready  bool      // the circuit was closed and the target was not in cooldown
 	cost   cost.Nano // expected cost, if costed
 	costed bool      // the router has received cost
+	skip   string    // why the target would be skipped now, for explanations; "" if it would not
 	lot    lot       // draw of the target for the affinity hash; unset without affinity
 }
 
@@ -163,6 +164,9 @@ func (d *Decision) EndAttempt(n int, code string, status int, took time.Duration
 func (d *Decision) Skip(target int, code string) {
 	d.EndAttempt(d.StartAttempt(target, ""), code, 0, 0)
 }
+
+// Foresee records that the target would be skipped. It is for explanations.
+func (d *Decision) Foresee(target int, code string) { d.candidates[target].skip = code }
 
 // Attempts returns the attempts so far. The slice belongs to d.
 func (d *Decision) Attempts() []Attempt { return d.attempts }

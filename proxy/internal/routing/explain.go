@@ -80,6 +80,8 @@ func (d *Decision) AppendLine(dst []byte) []byte {
 // note returns a remark about a target in the order, or "".
 func (d *Decision) note(i int) string {
 	switch {
+	case d.candidates[i].skip != "":
+		return "skipped: " + d.candidates[i].skip
 	case i == d.order[0] && d.Previous:
 		return "has the previous response"
 	case !d.candidates[i].ready:
@@ -221,6 +223,9 @@ func (d *Decision) AppendJSON(dst []byte) []byte {
 			dst = appendString(append(dst, `,"left_out":`...), leftNames[c.left])
 		case !c.ready:
 			dst = append(dst, `,"circuit_open":true`...)
+		}
+		if c.skip != "" {
+			dst = appendString(append(dst, `,"skipped":`...), c.skip)
 		}
 		if c.costed {
 			dst = c.cost.Append(append(dst, `,"expected_cost":`...))

@@ -66,6 +66,22 @@ func (h *Hold) Reserve(scopes Scopes, n *Need, now time.Time) *apierror.Error {
 	return nil
 }
 
+// Check returns the error that Reserve would return, but reserves and counts nothing and does not ask the store: what
+// other gateways have left counts as free.
+func (s Scopes) Check(n *Need, now time.Time) (e *apierror.Error) {
+	if s != (Scopes{}) {
+		_, _, e = new(Hold).reserve(&s, n, now, &asking{only: true})
+	}
+	return e
+}
+
+// countRefused counts a request that does not fit a budget.
+func (w *window) countRefused(asked *asking) {
+	if !asked.only {
+		w.refused++
+	}
+}
+
 // maxRounds bounds how often a request asks the store while other requests of this gateway use up what it was granted.
 const maxRounds = 8
 
@@ -109,6 +125,9 @@ func (h *Hold) reserve(scopes *Scopes, n *Need, now time.Time, asked *asking) (b
 	short, e := h.fit(scopes, n, asked)
 	if e != nil {
 		return book, 0, e
+	}
+	if asked.only {
+		return book, 0, nil
 	}
 	if lacks |= short; lacks != 0 {
 		h.addWants(scopes, n, now, lacks, asked)
@@ -215,6 +234,7 @@ func (h *Hold) fit(scopes *Scopes, n *Need, asked *asking) (lacks uint8, e *apie
 				if unreachable {
 					return 0, a.storeDown(budgetError(b))
 				}
+				w.countRefused(asked)
 				return 0, a.exceeds(b, w, n.Estimate, "The request is estimated to cost")
 			case h.need(b, n) > max(left, 0):
 				tokens := int64(0)
@@ -229,6 +249,7 @@ func (h *Hold) fit(scopes *Scopes, n *Need, asked *asking) (lacks uint8, e *apie
 					if least < n.MaxTokens {
 						lead = fmt.Sprintf("With a response of %d tokens, the request may cost up to", least)
 					}
+					w.countRefused(asked)
 					return 0, a.exceeds(b, w, n.Fixed.Plus(tokenCost(n.PerMillion, least)), lead)
 				}
 				h.lowered, h.held = tokens, n.Fixed+tokenCost(n.PerMillion, tokens)

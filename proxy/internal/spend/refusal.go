@@ -118,7 +118,6 @@ func (a *Account) promptTooLong(prompt int64) *apierror.Error {
 // exceeds returns the error for a request that needs more than is left of a budget. lead is the beginning of the message
 // that says what it needs. If the request would fit without the holds of other requests, the client may retry.
 func (a *Account) exceeds(b *config.Budget, w *window, need cost.Nano, lead string) *apierror.Error {
-	w.refused++
 	cause := budgetError(b)
 	cause.Scope, cause.Until, cause.Need, cause.Left = a.scope, w.end, need, max(b.Limit+w.credit-w.spent-w.others, 0)
 	cause.Held = need <= cause.Left

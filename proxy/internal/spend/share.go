@@ -114,6 +114,7 @@ type asking struct {
 	replies  [kinds]int // number of replies when the request last looked
 	last     bool       // the request does not ask again
 	late     bool       // the request has waited in vain for long enough
+	only     bool       // the request is only checked
 }
 
 // state tells whether a request may use a shared counter.

@@ -484,3 +484,34 @@ func (w *randomGateway) checkAttempts(t *testing.T, order, attempts, requests []
 		t.Errorf("status %d after attempts %v in the order %v", reply.Status, attempts, order)
 	}
 }
+
+// TestExplainKnowsSpentProviders spends the budget of a provider. Before each request, explain says the same as
+// x-gateway-route does after it, and changes nothing.
+func TestExplainKnowsSpentProviders(t *testing.T) {
+	p := newModelProvider(t)
+	provider := func(name, more string) string {
+		return fmt.Sprintf("[providers.%s]\nplugin = \"openai\"\nbase_url = \"%s/%s\"\n%s\n", name, p.URL, name, more)
+	}
+	g := proxytest.Start(t, fmt.Sprintf("[[keys]]\nname = \"tests\"\nsecret = %q\nexplain = true\n", proxytest.Key)+
+		provider("a", `budgets = [{ usd = 1.5, per = "total" }]`)+provider("b", `limits = { requests_per_minute = 1 }`)+
+		modelWithTargets("m", "a/ok-1", "b/ok-2")+"pricing = { per_request = 1 }\n")
+	for _, c := range []struct {
+		order, route string
+		status       int
+	}{
+		{"1      a/ok-1\n2      b/ok-2\n", "attempts a/ok-1 200", 200},
+		{"1      a/ok-1  skipped: provider_spent\n2      b/ok-2\n", "attempts a/ok-1 provider_spent, b/ok-2 200", 200},
+		{"1      a/ok-1  skipped: provider_spent\n2      b/ok-2  skipped: provider_spent\n\nThe request is rejected: 429 rate_limit_exceeded\n", "attempts a/ok-1 provider_spent, b/ok-2 provider_spent", 429},
+	} {
+		for range 2 {
+			e, err := g.Server.Explain(t.Context(), &proxy.ExplainRequest{Model: "m", Key: "tests"})
+			if err != nil || !strings.HasSuffix(string(e.Text), "NOTE\n"+c.order) || strings.Count(string(e.JSON), `"skipped":"provider_spent"`) != strings.Count(c.order, "skipped") {
+				t.Errorf("%v\n%s\n%s\nwant\n%s", err, e.Text, e.JSON, c.order)
+			}
+		}
+		r := g.Do(t, "POST", "/v1/chat/completions", `{"model":"m","messages":[{"role":"user","content":"x"}]}`, "x-gateway-explain: 1")
+		if route := r.Header.Get("X-Gateway-Route"); r.Status != c.status || !strings.Contains(regexp.MustCompile(` \d+ms`).ReplaceAllString(route, "")+";", c.route+";") {
+			t.Errorf("status %d, route %s, want %s", r.Status, route, c.route)
+		}
+	}
+}
