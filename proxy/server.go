@@ -73,6 +73,7 @@ type Server struct {
 
 	clients       *downstream.Conns
 	http          fasthttp.Server
+	trimmer       capacity.Trimmer
 	admission     *admission.Controller
 	apis          clientAPIs
 	buffers       buffers.Pool
@@ -348,7 +349,21 @@ func (s *Server) serveConn(c *downstream.Conn) {
 		s.logAnyPanic(p)
 		c.Abort()
 	})
-	c.Serve(s.http.ServeConn, s.logConnError)
+	if c.Serve(s.http.ServeConn, s.logConnError) {
+		s.trimmer.StreamStarted()
+		s.serving.Go(func() { s.serveStream(c) })
+	}
+}
+
+// serveStream writes a streamed response, and then serves the connection again.
+func (s *Server) serveStream(c *downstream.Conn) {
+	defer rescue.Recover(func(p *rescue.Error) {
+		s.logAnyPanic(p)
+		c.Abort()
+	})
+	if c.ServeStream(s.logConnError) {
+		s.serveConn(c)
+	}
 }
 
 // logConnError logs an abnormal end of a connection.

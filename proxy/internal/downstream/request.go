@@ -90,8 +90,7 @@ func (c *Conn) CheckClient(probe func() bool) (gone bool) {
 // A streamed response is not written by the HTTP server. For the whole duration of a stream, fasthttp would hold its
 // read buffer of 32 KiB, a write buffer, and the headers of request and response: twice as much memory as a silent
 // stream otherwise needs. So the handler makes fasthttp release the connection (a hijack), and fasthttp's buffers go
-// back to its pools. The goroutine of the connection writes the stream, and then serves the connection from the start
-// again.
+// back to its pools. Another goroutine writes the stream, and then serves the connection from the start again.
 
 // takeover is the state of a connection that the HTTP server releases.
 type takeover struct {
@@ -152,23 +151,26 @@ func (t *takeover) read(p []byte) (int, error) {
 	return n, nil
 }
 
-// Serve serves the connection until it is closed. serveHTTP reads requests and responds to them, but a request that has
-// taken the connection over writes its response itself. It may start writing before fasthttp has released the
-// connection, because fasthttp no longer writes to it. Reading and closing wait for the release.
-func (c *Conn) Serve(serveHTTP func(net.Conn) error, logError func(error)) {
-	for {
-		logError(serveHTTP(c))
-		if !c.takeover.started {
-			return
-		}
-		c.takeover.started = false
-		keepAlive, err := c.request.WriteStream()
-		c.takeover.done.Wait()
-		logError(err)
-		if err != nil || !keepAlive {
-			_ = c.Close()
-			return
-		}
-		c.SetIdle()
+// Serve serves the connection until it is closed, or until a request has taken it over: then takenOver is true, and
+// ServeStream must be called, on a new goroutine. The stack of this one has grown while the request was handled, and it
+// would stay large for as long as the stream is open.
+func (c *Conn) Serve(serveHTTP func(net.Conn) error, logError func(error)) (takenOver bool) {
+	logError(serveHTTP(c))
+	takenOver, c.takeover.started = c.takeover.started, false
+	return takenOver
+}
+
+// ServeStream has the request that has taken the connection over write its response. It may start writing before
+// fasthttp has released the connection, because fasthttp no longer writes to it. Reading and closing wait for the
+// release. keepAlive means that Serve must be called again; otherwise the connection is closed.
+func (c *Conn) ServeStream(logError func(error)) (keepAlive bool) {
+	keepAlive, err := c.request.WriteStream()
+	c.takeover.done.Wait()
+	logError(err)
+	if err != nil || !keepAlive {
+		_ = c.Close()
+		return false
 	}
+	c.SetIdle()
+	return true
 }

@@ -1,0 +1,71 @@
+package capacity
+
+import (
+	"runtime/debug"
+	"runtime/metrics"
+	"sync/atomic"
+	"time"
+)
+
+// Trimmer returns memory to the system after a burst of streams. Each stream begins with a request that needs ten times
+// the memory that the open stream does: buffers, and a deep stack. With few requests afterwards, Go's garbage collector
+// would keep that memory for minutes.
+//
+// The zero value is ready to use, and safe for concurrent use.
+type Trimmer struct {
+	started atomic.Int64 // streams, since the last check
+	armed   atomic.Bool  // a check is scheduled
+
+	// For tests; nil means the process's own.
+	unused  func() int64
+	release func()
+}
+
+const (
+	// burst is how many streams must begin before memory is checked.
+	burst = 256
+	// calm is how long no stream may begin before that.
+	calm = 2 * time.Second
+	// minUnused is how much memory must be unused, since a collection takes processor time.
+	minUnused = 32 << 20
+)
+
+// StreamStarted is called when a stream begins.
+func (t *Trimmer) StreamStarted() {
+	if t.started.Add(1) >= burst && !t.armed.Swap(true) {
+		t.check(0)
+	}
+}
+
+// check waits until no stream has begun for a while, and then returns unused memory to the system. before is the number
+// of streams when it last looked.
+func (t *Trimmer) check(before int64) {
+	if n := t.started.Load(); n != before {
+		time.AfterFunc(calm, func() { t.check(n) })
+		return
+	}
+	unused, release := t.unused, t.release
+	if unused == nil {
+		unused, release = unusedMemory, debug.FreeOSMemory
+	}
+	if unused() >= minUnused {
+		release()
+	}
+	t.started.Add(-before)
+	t.armed.Store(false)
+}
+
+// unusedMemory returns how many bytes of the heap and of stacks, at most, a collection could return to the system.
+func unusedMemory() (n int64) {
+	samples := []metrics.Sample{
+		{Name: "/memory/classes/heap/objects:bytes"}, {Name: "/memory/classes/heap/unused:bytes"}, {Name: "/memory/classes/heap/free:bytes"},
+		{Name: "/memory/classes/heap/stacks:bytes"},
+	}
+	metrics.Read(samples)
+	for _, s := range samples {
+		n += int64(s.Value.Uint64())
+	}
+	live := []metrics.Sample{{Name: "/gc/heap/live:bytes"}}
+	metrics.Read(live)
+	return n - int64(live[0].Value.Uint64())
+}
