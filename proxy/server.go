@@ -209,8 +209,8 @@ func (s *Server) UnsharedAccounts() []string {
 	return g.unsharedAccounts()
 }
 
-// UnservedKinds returns a warning for each kind of requests of a model that a target's plugin does not serve with the
-// provider's options.
+// UnservedKinds returns a warning for each kind of requests of a model that the plugin of a target, a canary or a shadow
+// does not serve with the provider's options.
 func (s *Server) UnservedKinds() (all config.Errors) {
 	g := s.acquire()
 	if g == nil {
@@ -219,16 +219,25 @@ func (s *Server) UnservedKinds() (all config.Errors) {
 	defer g.release()
 	for i := range g.config.Models {
 		m := &g.config.Models[i]
-		for j, t := range m.Targets {
-			p := g.providers[t.Provider]
+		check := func(provider, key string) {
+			p := g.providers[provider]
 			for k := range s.apis {
 				api := &s.apis[k]
 				if p == nil || api.kind == config.KindChat || m.Kinds&api.kind == 0 || p.binding.Forms()&api.form != 0 {
 					continue
 				}
-				all = append(all, g.config.NewError(m.Pos, fmt.Sprintf("models[%d].targets[%d]", i, j), fmt.Sprintf(
-					"the plugin %s of provider %s does not serve %s with these options", p.binding.Plugin().Name(), t.Provider, api.kind.Names()[0])))
+				all = append(all, g.config.NewError(m.Pos, fmt.Sprintf("models[%d].%s", i, key), fmt.Sprintf(
+					"the plugin %s of provider %s does not serve %s with these options", p.binding.Plugin().Name(), provider, api.kind.Names()[0])))
 			}
+		}
+		for j := range m.Targets {
+			check(m.Targets[j].Provider, fmt.Sprintf("targets[%d]", j))
+		}
+		for j := range m.Shadows {
+			check(m.Shadows[j].Provider, fmt.Sprintf("shadow[%d]", j))
+		}
+		if m.Canary != nil {
+			check(m.Canary.Provider, "canary")
 		}
 	}
 	return all

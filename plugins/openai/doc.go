@@ -52,7 +52,8 @@
 //	                   with "responses", whether to request encrypted reasoning. Default: only if the model is known to reason or
 //	                   the client requests reasoning, because other models reject it.
 //	forms              APIs that the upstream supports besides chat completions: "responses", "completions" (legacy), "embeddings",
-//	                   "moderations" and "rerank".
+//	                   "moderations" and "rerank". Default: "completions", "embeddings" and "rerank", which many compatible
+//	                   servers have, and only models of these kinds get; and "responses" if it is the value of api.
 //	stateless          true for an upstream that does not store responses: a request that refers to a stored one is rejected, so that
 //	                   another target may serve it, and store is set to false. Default: false.
 //

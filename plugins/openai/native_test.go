@@ -9,13 +9,14 @@ import (
 )
 
 func TestForms(t *testing.T) {
+	const common = abi.FormCompletions | abi.FormEmbeddings | abi.FormRerank
 	for settings, want := range map[string]abi.Forms{
-		`{}`:                      abi.FormChat,
+		`{}`:                      common,
 		`{"forms":["responses"]}`: abi.FormResponses,
 		`{"forms":[]}`:            abi.FormChat,
 		`{"forms":["completions","embeddings","moderations","rerank"]}`: abi.FormCompletions | abi.FormEmbeddings | abi.FormModerations | abi.FormRerank,
-		`{"api":"chat"}`:                 abi.FormChat,
-		`{"api":"responses"}`:            abi.FormResponses,
+		`{"api":"chat"}`:                 common,
+		`{"api":"responses"}`:            common | abi.FormResponses,
 		`{"api":"responses","forms":[]}`: abi.FormChat,
 	} {
 		suite.EachForm(t, settings, func(t *testing.T, b *plugintest.Binding) {

@@ -33,9 +33,7 @@ func (p *openai) Configure(settings json.Value) error {
 	if err := p.options.read(settings); err != nil {
 		return err
 	}
-	if p.forms = p.options.forms; p.options.responses && !p.options.formsSet {
-		p.forms = abi.FormResponses
-	}
+	p.forms = p.options.forms
 	p.modelsPath = ""
 	if !p.options.noList {
 		p.modelsPath = p.options.expandPath(p.options.modelsPath, "/models", nil)

@@ -62,7 +62,6 @@ type options struct {
 	summary         []byte
 	encrypted       translate.Choice // request encrypted reasoning; unset: if the model reasons
 	forms           abi.Forms
-	formsSet        bool
 	noStreamUsage   bool
 	cacheControl    bool
 	nineLetters     bool // IDs of tool calls are nine letters and digits
@@ -91,7 +90,7 @@ func (o *options) read(doc json.Value) error {
 		return nil
 	}
 	kept := append(o.doc[:0], doc...)
-	*o = options{}
+	*o = options{forms: commonForms}
 	if err := o.parse(kept); err != nil {
 		return err
 	}
@@ -110,6 +109,7 @@ func (o *options) parse(doc json.Value) error {
 		on  bool
 		at  int
 	)
+	formsSet := false
 	r.Reset(doc)
 	for m := r.Object(); m.Next() && err == nil; {
 		switch string(r.Name()) {
@@ -168,7 +168,7 @@ func (o *options) parse(doc json.Value) error {
 			o.responses = at == 1
 		case "forms":
 			o.forms, err = readForms(&r)
-			o.formsSet = true
+			formsSet = true
 		case "stateless":
 			o.stateless, err = readBool(&r)
 		case "reasoning_summary":
@@ -193,6 +193,9 @@ func (o *options) parse(doc json.Value) error {
 			on, err = readBool(&r)
 			o.noList = !on
 		}
+	}
+	if o.responses && !formsSet {
+		o.forms |= abi.FormResponses
 	}
 	if err != nil {
 		return err
@@ -324,6 +327,9 @@ var formNames = [...]string{"responses", "completions", "embeddings", "moderatio
 
 // formBits are the forms in the order of formNames.
 var formBits = [...]abi.Forms{abi.FormResponses, abi.FormCompletions, abi.FormEmbeddings, abi.FormModerations, abi.FormRerank}
+
+// commonForms are the forms of an upstream whose options do not list any. Only models of these kinds get such requests.
+const commonForms = abi.FormCompletions | abi.FormEmbeddings | abi.FormRerank
 
 func readForms(r *json.Reader) (forms abi.Forms, err error) {
 	if r.Kind() != json.Array {

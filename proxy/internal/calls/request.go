@@ -57,7 +57,7 @@ func (r *Request) FitModel(maxTokens int64, _, strict bool) *apierror.Error {
 
 // AppendChat implements clientapi.Request. It fails: no chat completions request is equivalent.
 func (r *Request) AppendChat(dst []byte) ([]byte, []clientapi.Warning, *apierror.Error) {
-	return dst, nil, apierror.Fail(abi.FailUnsupported, "", "", "The provider of this model does not support "+r.call.name+" requests.")
+	return dst, nil, apierror.Fail(abi.FailUnsupported, "", "", "The provider of this model does not support "+r.call.name+" requests. If its upstream does, the operator can list them in forms, an option of the plugin openai.")
 }
 
 // Origin implements clientapi.Request.

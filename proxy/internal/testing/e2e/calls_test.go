@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"math"
+	"os"
 	"reflect"
 	"strings"
 	"testing"
@@ -121,11 +122,39 @@ func TestCallsPass(t *testing.T) {
 	})
 }
 
+// TestCallsWithoutOptions checks that a provider with the plugin openai at any address serves the APIs that most such
+// hosts have, although no option lists them. The shipped provider for Ollama is one of these.
+func TestCallsWithoutOptions(t *testing.T) {
+	if testing.Short() {
+		t.Skip("starts a gateway for each API")
+	}
+	shipped, err := os.ReadFile(examples + "../gateway.toml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, ollama, _ := strings.Cut(string(shipped), "\n[providers.ollama]\n")
+	ollama, _, _ = strings.Cut(ollama, "\n\n")
+	forEachCallAPI(t, func(t *testing.T, c *call) {
+		provider := answeringProvider(t, upstreamtest.Answer(200, "application/json", c.response, "Connection: close"))
+		for name, table := range map[string]string{"plain": fmt.Sprintf("plugin = \"openai\"\nbase_url = %q\n", provider.URL()), "ollama": strings.Replace(ollama, "${OLLAMA_BASE_URL:-}", provider.URL(), 1)} {
+			g := proxytest.Start(t, configuration("", "")+"[providers.one]\n"+table+"\n"+modelOfKind(c.kind, "m", "one/up"))
+			if r := c.ask(t, g, "m"); c.kind == "moderations" {
+				c.wantError(t, g, r, 400, "unsupported")
+			} else {
+				c.wantResponse(t, g, r)
+			}
+			if n := len(g.Server.UnservedKinds()); n > 0 != (c.kind == "moderations") {
+				t.Errorf("%s: check has %d warnings", name, n)
+			}
+		}
+	})
+}
+
 func TestCallsRejections(t *testing.T) {
 	forEachCallAPI(t, func(t *testing.T, c *call) {
 		unused := upstreamtest.New(t)
 		g := proxytest.Start(t, c.configuration(unused.URL())+
-			fmt.Sprintf("[providers.plain]\nplugin = \"openai\"\nbase_url = %q\n", unused.URL())+modelOfKind(c.kind, "unsupported", "plain/up"))
+			fmt.Sprintf("[providers.plain]\nplugin = \"openai\"\nbase_url = %q\noptions = { forms = [] }\n", unused.URL())+modelOfKind(c.kind, "unsupported", "plain/up"))
 		for _, f := range []struct {
 			name, method, body string
 			headers            []string
@@ -147,6 +176,9 @@ func TestCallsRejections(t *testing.T) {
 				message := c.wantError(t, g, g.Do(t, f.method, c.path, f.body, f.headers...), f.status, f.code)
 				if f.name == "model for chat" && message != "The model 'demo' serves chat requests, not "+c.kind+"." {
 					t.Errorf("got message %s", message)
+				}
+				if f.code == "unsupported" && !strings.HasSuffix(message, "If its upstream does, the operator can list them in forms, an option of the plugin openai.") {
+					t.Errorf("got message %s, want it to name the option", message)
 				}
 			})
 		}
