@@ -157,16 +157,7 @@ func TestNodeClaudeCode(t *testing.T) {
 	}
 	m := newScriptedModel(t, "Bash", `{"command":"cat word.txt","description":"Read the word"}`, output)
 	g := proxytest.Start(t, proxytest.Keys+m.Config("scripted"))
-	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
-	defer cancel()
-	cmd := exec.CommandContext(ctx, claude(t), "-p", "Read word.txt with the tool and say what it says.", "--model", "scripted", "--allowedTools", "Bash", "--output-format", "json")
-	cmd.Dir, cmd.WaitDelay = dir, time.Second
-	cmd.Env = []string{
-		"PATH=" + os.Getenv("PATH"), "HOME=" + t.TempDir(), "ANTHROPIC_BASE_URL=" + g.URL, "ANTHROPIC_AUTH_TOKEN=" + proxytest.Key,
-		// Nothing except the gateway can be reached.
-		"CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC=1", "HTTP_PROXY=http://127.0.0.1:1", "HTTPS_PROXY=http://127.0.0.1:1", "NO_PROXY=127.0.0.1",
-	}
-	out, err := cmd.Output()
+	out, err := runClaude(t, g, dir, proxytest.Key, "-p", "Read word.txt with the tool and say what it says.", "--model", "scripted", "--allowedTools", "Bash", "--output-format", "json")
 	if err != nil {
 		t.Fatalf("%v: %s\n%s", err, out, g.Log)
 	}
@@ -196,6 +187,58 @@ func TestNodeClaudeCode(t *testing.T) {
 	if len(turns) == 2 && !strings.Contains(turns[1], `"reasoning_content":"I need the tool."`) {
 		t.Errorf("second request to the provider, want it to contain the reasoning: %s", turns[1])
 	}
+}
+
+// TestNodeClaudeCodeErrors has Claude Code fail with errors that a retry cannot mend. It must not repeat the request,
+// and print the cause.
+func TestNodeClaudeCodeErrors(t *testing.T) {
+	config := proxytest.Keys
+	for name, response := range map[string]upstreamtest.Step{
+		"credential": upstreamtest.Answer(401, "application/json", `{"error":{"message":"bad key","type":"invalid_request_error","code":"invalid_api_key"}}`, "Connection: close"),
+		"account":    upstreamtest.Answer(429, "application/json", `{"error":{"message":"no money","type":"insufficient_quota","code":"insufficient_quota"}}`, "Connection: close"),
+		"model":      upstreamtest.Answer(404, "application/json", `{"error":{"message":"no model","type":"invalid_request_error","code":"model_not_found"}}`, "Connection: close"),
+	} {
+		config += fmt.Sprintf("[providers.%s]\nplugin = \"openai\"\nbase_url = %q\nauth = { secret = \"sk-upstream-one-canary\" }\n", name, answeringProvider(t, response).URL()) + modelWithTargets(name, name+"/m")
+	}
+	for name, c := range map[string]struct {
+		model, key, code, prints string
+		requests                 int // after a 404, Claude Code also tries without a stream
+	}{
+		"wrong key":           {"credential", "sk-wrong-0123456789", "invalid_api_key", "401", 1},
+		"unknown model":       {"nowhere", proxytest.Key, "model_not_found", "issue with the selected model (nowhere)", 2},
+		"wrong credential":    {"credential", proxytest.Key, "upstream_auth_failed", "502", 1},
+		"spent account":       {"account", proxytest.Key, "insufficient_quota", "quota with the provider is exhausted", 1},
+		"unknown at provider": {"model", proxytest.Key, "model_not_found", "issue with the selected model (model)", 2},
+	} {
+		t.Run(name, func(t *testing.T) {
+			g := proxytest.Start(t, config)
+			out, err := runClaude(t, g, t.TempDir(), c.key, "-p", "Say hello.", "--model", c.model)
+			failed := 0
+			for _, line := range g.Log.Lines() {
+				if line["msg"] == "request" && line["code"] == c.code {
+					failed++
+				}
+			}
+			if err == nil || failed != c.requests || !strings.Contains(string(out), c.prints) {
+				t.Errorf("%d requests failed, exit %v, printed %q\n%s", failed, err, out, g.Log)
+			}
+		})
+	}
+}
+
+// runClaude runs Claude Code in a folder and returns what it prints.
+func runClaude(t *testing.T, g *proxytest.Gateway, dir, key string, args ...string) ([]byte, error) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, claude(t), args...)
+	cmd.Dir, cmd.WaitDelay = dir, time.Second
+	cmd.Env = []string{
+		"PATH=" + os.Getenv("PATH"), "HOME=" + t.TempDir(), "ANTHROPIC_BASE_URL=" + g.URL, "ANTHROPIC_AUTH_TOKEN=" + key,
+		// Nothing except the gateway can be reached.
+		"CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC=1", "HTTP_PROXY=http://127.0.0.1:1", "HTTPS_PROXY=http://127.0.0.1:1", "NO_PROXY=127.0.0.1",
+	}
+	return cmd.Output()
 }
 
 // TestNodeMessages drives the official Node client of Messages, streaming and not, with providers of chat completions.
