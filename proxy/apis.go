@@ -19,7 +19,6 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/internal/framing"
 	"github.com/sluice-gateway/sluice/proxy/internal/framing/decoders"
 	"github.com/sluice-gateway/sluice/proxy/internal/gemini"
-	"github.com/sluice-gateway/sluice/proxy/internal/jsondoc"
 	"github.com/sluice-gateway/sluice/proxy/internal/messages"
 	"github.com/sluice-gateway/sluice/proxy/internal/openai"
 	"github.com/sluice-gateway/sluice/proxy/internal/openai/native"
@@ -93,24 +92,6 @@ func (a *clientAPI) status(e *apierror.Error) int {
 		return e.Status
 	}
 	return a.Status(e)
-}
-
-// path returns the path of a value of a request in an error.
-func (a *clientAPI) path(v jsondoc.Value) string {
-	if a.Path == nil {
-		return clientapi.Path(v)
-	}
-	return a.Path(v)
-}
-
-// references returns what a request refers to. They are valid as long as the request's document.
-func (a *clientAPI) references(r clientapi.Request) clientapi.References {
-	doc, _ := r.Document()
-	f := clientapi.FindReferences(doc, a.id)
-	if stateful, ok := r.(clientapi.StatefulRequest); ok {
-		f.Item = stateful.ItemReference()
-	}
-	return f
 }
 
 func (a *clientAPI) getRequest() clientapi.Request {

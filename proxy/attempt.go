@@ -318,7 +318,7 @@ func (x *completion) remembersThinking(translated bool) bool {
 func (a *attempt) chooseDocument() *apierror.Error {
 	x, t := a.completion, &a.translation
 	native := x.api.form == abi.FormChat || a.provider.binding.Forms()&x.api.form != 0
-	if e := x.checkReferences(a.provider, native); e != nil {
+	if e := x.references.Check(a.provider.name, a.provider.sharedObjects, native); e != nil {
 		return e
 	}
 	if native {
@@ -395,7 +395,7 @@ func (a *attempt) doRequest() error {
 		Accept: framing.ContentType(a.translation.Framing), Client: x.credential, Once: a.shadow,
 	}
 	if x.references.Previous.Exists() {
-		a.out.Account = credential.Account(x.origin.Account)
+		a.out.Account = credential.Account(x.references.Origin.Account)
 	}
 	a.out.Sent, a.out.Resender = a.onSent(), a
 	a.dispatched = true

@@ -71,10 +71,7 @@ type completion struct {
 	hops       int // gateways that the request has passed through before this one
 	http11     bool
 
-	references clientapi.References // valid as long as the documents, except for Stores
-	origin     ownership.Origin     // of what the request continues
-	foreign    string               // ID of the first item that is repeated without its content, but was not sent to the client
-	owned      bool                 // the origin of the response has been recorded, if it had to be
+	references ownership.References
 
 	explain  bool // the response describes the routing decision in x-gateway-route
 	probed   bool // the one probe that HTTP permits before the response's head has been sent
@@ -424,6 +421,25 @@ func (x *completion) leavesBodyUnread(ctx *fasthttp.RequestCtx) bool {
 	return !x.bodyRead && (length < 0 || length > endpoint.SmallBody)
 }
 
+// findReferences finds what the request refers to that a provider stores. It fails if the client has not made it.
+func (x *completion) findReferences() *apierror.Error {
+	x.references.Find(x.request, x.api.API, x.api.id)
+	x.watcher.Start()
+	e := x.references.LookUp(&x.watcher, x.server.owners, x.record.Key, x.request, x.generation.storesAtProviders())
+	if gone := x.watcher.Finish(); gone != nil {
+		return failure.ForClient(gone)
+	}
+	return e
+}
+
+// recordOrigin records where the response is if its provider stores it. It is called before the client learns the
+// response's ID.
+func (x *completion) recordOrigin() {
+	if x.passthrough {
+		x.references.Record(x.server.owners, x.record.Key, x.writer.ID(), x.reader, ownership.Origin{Provider: x.provider.id, Account: uint64(x.account)})
+	}
+}
+
 // orderTargets decides the order in which the targets are tried.
 func (x *completion) orderTargets(ctx context.Context, head *fasthttp.RequestHeader, now time.Time) error {
 	x.describeRouting(head)
@@ -478,7 +494,7 @@ func (x *completion) describeRouting(head *fasthttp.RequestHeader) {
 	}
 	if x.references.Previous.Exists() {
 		for i := range x.policy.Targets {
-			if t := &x.policy.Targets[i]; ownership.ProviderID(t.Provider) == x.origin.Provider {
+			if t := &x.policy.Targets[i]; ownership.ProviderID(t.Provider) == x.references.Origin.Provider {
 				r.Previous = t.Provider
 			}
 		}

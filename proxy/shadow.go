@@ -98,9 +98,10 @@ func (m *mirror) copy(x *completion, to *routing.Shadow) {
 	s := x.server
 	y := &completion{
 		server: s, api: x.api, stream: x.stream, generation: x.generation, model: x.model, mirror: m, credential: x.credential, betas: m.betas,
-		tags: x.tags, random: x.random, origin: x.origin, foreign: x.foreign, hops: x.hops, http11: true, presented: x.presented, maxTokens: x.maxTokens,
+		tags: x.tags, random: x.random, hops: x.hops, http11: true, presented: x.presented, maxTokens: x.maxTokens,
 		policy: &routing.Policy{Model: x.policy.Model, Targets: []routing.Target{to.Target}},
 	}
+	y.references.Origin, y.references.Foreign = x.references.Origin, x.references.Foreign
 	y.record = telemetry.Record{
 		RequestID: x.record.RequestID, Trace: x.record.Trace, Key: x.record.Key, Model: x.record.Model, Provider: to.Target.Provider, Target: to.Target.Model,
 		Began: s.now(), Attempts: 1, Stream: x.stream,
@@ -224,7 +225,8 @@ func (c *shadowCopy) parse() *apierror.Error {
 	if lowered := c.mirror.loweredLimit; e == nil && lowered > 0 {
 		e = c.request.FitModel(lowered, c.model.Thinking, false)
 	}
-	if c.references = c.api.references(c.request); c.references.Comparable() {
+	c.references.Find(c.request, c.api.API, c.api.id)
+	if c.references.Comparable() {
 		c.references.Compared.SetNull() // findReferences may have done so in the client's own document
 	}
 	return e

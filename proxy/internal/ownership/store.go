@@ -4,6 +4,8 @@
 // An object is found by a hash of the key's name and its ID. So an ID that another key has made is as unknown as one
 // that nobody has made, and no key can replace the record of another. Neither names nor IDs are kept.
 //
+// References are what a request refers to: they look it up, and tell which providers may receive the request.
+//
 // A Store holds up to a million objects for up to 30 days: in memory, in files of the state folder if there is one, and
 // in a store that gateways share if there is one.
 //
