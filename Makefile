@@ -17,8 +17,9 @@ VERSION  := $(shell git describe --tags --always --dirty 2>/dev/null || echo unk
 LDFLAGS  := -s -w -X main.version=$(VERSION)
 # The Go that go.mod asks for. From 1.21 on, go downloads it by itself where it may.
 NEEDS_GO := $(shell sed -n 's/^go \([0-9]*\.[0-9]*\).*/\1/p' go.mod)
-# The first build takes minutes: it names the packages while it compiles them.
-FIRST    := $(if $(wildcard bin/go.wasm),,-v)
+# A first build takes minutes, so each step names the packages that it compiles. All steps for this machine compile
+# them in the same way, without cgo, so that none is compiled twice.
+BUILD     = CGO_ENABLED=0 $(GO) build -v -trimpath
 RELEASE  := bin/release
 PLATFORMS := linux/amd64 linux/arm64 darwin/amd64 darwin/arm64
 # Archives of one commit are the same whenever they are made, with GNU tar.
@@ -41,12 +42,14 @@ run: build ## build everything and serve gateway.toml (CONFIG=file)
 
 build: plugins ## build bin/sluice with the bundled plugins
 	@echo "Compiling bin/sluice …"
-	@CGO_ENABLED=0 $(GO) build $(FIRST) -trimpath -ldflags="$(LDFLAGS)" -o bin/sluice ./cmd/sluice
+	@$(BUILD) -ldflags="$(LDFLAGS)" -o bin/sluice ./cmd/sluice
 
 plugins: need-go ## build the bundled plugins
-	@echo "Compiling the plugins to WebAssembly$(if $(FIRST), (the first build also downloads and compiles the Go modules: a few minutes)) …"
-	@GOOS=wasip1 GOARCH=wasm $(GO) build $(FIRST) -trimpath -buildmode=c-shared -ldflags="-s -w" -o bin/go.wasm ./plugins/all
-	@$(GO) run -trimpath ./cmd/wasmopt $(foreach schema,$(wildcard plugins/*/options.json),-options $(schema:plugins/%/options.json=%)=$(schema)) bin/go.wasm bin/all.wasm
+	@echo "Compiling the plugins to WebAssembly$(if $(wildcard bin/sluice),, (the first build also downloads and compiles the Go modules: a few minutes)) …"
+	@GOOS=wasip1 GOARCH=wasm $(GO) build -v -trimpath -buildmode=c-shared -ldflags="-s -w" -o bin/go.wasm ./plugins/all
+	@echo "Compiling and running the optimizer of plugins …"
+	@$(BUILD) -o bin/wasmopt ./cmd/wasmopt
+	@bin/wasmopt $(foreach schema,$(wildcard plugins/*/options.json),-options $(schema:plugins/%/options.json=%)=$(schema)) bin/go.wasm bin/all.wasm
 	@gzip -dc plugins/bundle/all.wasm.gz 2>/dev/null | cmp -s - bin/all.wasm || gzip -9nc bin/all.wasm >plugins/bundle/all.wasm.gz
 	@find plugins/bundle -name '*.wasm*' ! -name all.wasm.gz -delete
 
@@ -62,7 +65,7 @@ release: plugins ## build archives with checksums in bin/release (PLATFORMS='lin
 		os=$${platform%/*}; arch=$${platform#*/}; name=sluice_$(VERSION)_$${os}_$${arch}; \
 		echo "Building $(RELEASE)/$$name.tar.gz …"; \
 		mkdir $(RELEASE)/$$name; \
-		CGO_ENABLED=0 GOOS=$$os GOARCH=$$arch $(GO) build -trimpath -ldflags="$(LDFLAGS)" -o $(RELEASE)/$$name/sluice ./cmd/sluice; \
+		GOOS=$$os GOARCH=$$arch $(BUILD) -ldflags="$(LDFLAGS)" -o $(RELEASE)/$$name/sluice ./cmd/sluice; \
 		cp -R LICENSE README.md CHANGELOG.md SECURITY.md gateway.toml docs examples/deploy $(RELEASE)/$$name; \
 		tar -C $(RELEASE) $(TARFLAGS) -cf $(RELEASE)/$$name.tar $$name; gzip -9n $(RELEASE)/$$name.tar; \
 		rm -r $(RELEASE)/$$name; \
@@ -73,7 +76,7 @@ image: plugins ## build a container image with podman, buildah or docker (IMAGE=
 	@test -n "$(IMAGETOOL)" || { echo "an image needs podman, buildah or docker" >&2; exit 1; }
 	@rm -rf bin/image && mkdir -p bin/image/usr/local/bin bin/image/etc/sluice bin/image/var/cache/sluice bin/image/var/empty bin/image/usr/share/doc/sluice
 	@echo "Compiling sluice for linux/$(ARCH) …"
-	@CGO_ENABLED=0 GOOS=linux GOARCH=$(ARCH) $(GO) build -trimpath -ldflags="$(LDFLAGS)" -o bin/image/usr/local/bin/sluice ./cmd/sluice
+	@GOOS=linux GOARCH=$(ARCH) $(BUILD) -ldflags="$(LDFLAGS)" -o bin/image/usr/local/bin/sluice ./cmd/sluice
 	@cp gateway.toml bin/image/etc/sluice/ && cp LICENSE bin/image/usr/share/doc/sluice/
 	@if bin/image/usr/local/bin/sluice version >/dev/null 2>&1; then \
 		bin/image/usr/local/bin/sluice plugin compile --config gateway.toml --cache bin/image/var/cache/sluice; \
@@ -135,7 +138,8 @@ fuzz: ## run every fuzz target (FUZZTIME=10s)
 	done
 
 bench: build ## compare CPU time, memory and start-up with a bare reverse proxy, and with the gateway of another commit (BENCHFLAGS='-quick -run unpaced' BASE=v1.2)
-	$(GO) build -trimpath -ldflags="-X main.version=$(VERSION)" -o bin/bench ./cmd/bench
+	@echo "Compiling the benchmark …"
+	@$(BUILD) -ldflags="-X main.version=$(VERSION)" -o bin/bench ./cmd/bench
 	@test -z "$(BASE)" || { rm -rf bin/base && mkdir -p bin/base && git archive $(BASE) | tar -x -C bin/base && $(MAKE) -C bin/base build; }
 	./bin/bench -o bin/bench.json $(if $(BASE),-base bin/base/bin/sluice) $(BENCHFLAGS)
 
