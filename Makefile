@@ -107,6 +107,7 @@ test-plugins: plugins ## write, build and run a plugin in each language whose co
 		mkdir -p bin/asc && cp cmd/sluice/testdata/assemblyscript/package*.json bin/asc/ && npm ci --prefix bin/asc --no-audit --no-fund --loglevel error; \
 	fi
 	PATH="$(CURDIR)/bin/asc/node_modules/.bin:$$PATH" COMPILERS=$(COMPILERS) $(GO) test -count=1 -v -timeout 20m -tags languages -run '^TestPluginInEachLanguage$$|^TestPluginTestWatch|^TestKit|^TestNative' ./cmd/sluice ./proxy/plugindev/project
+	PATH="$(CURDIR)/bin/asc/node_modules/.bin:$$PATH" COMPILERS=$(COMPILERS) $(GO) test -count=1 -v -run '^TestCommands$$/^examples$$/^plugins$$' ./proxy/internal/testing/docs
 
 test-net: ## test with lossy and broken networks (Linux, as root)
 	$(GO) test -count=1 -v -parallel 8 -timeout 10m -tags network ./proxy/internal/testing/linktest

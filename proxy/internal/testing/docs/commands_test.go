@@ -22,7 +22,8 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/internal/testing/buildtest"
 )
 
-// noCompiler is the exit code of a script that lacks the compiler of a plugin.
+// noCompiler is the exit code of a script that lacks the compiler of a plugin. The page is skipped, or fails if $COMPILERS
+// is "required".
 const noCompiler = 77
 
 // commandTimeout bounds the commands of one document.
@@ -56,7 +57,7 @@ type program struct {
 	script string
 }
 
-// programs are by the language of a block, and for other files by a text that they contain.
+// programs are fragments of programs by their language.
 var programs = map[string]program{
 	"go": {func() string { return "" }, `cat >$HOME/main.go <<'END'
 package main
@@ -80,8 +81,12 @@ END
 echo '{"Replace":{"'$REPOSITORY'/examples/clients/snippet/main.go":"'$HOME'/main.go"}}' >$HOME/overlay.json
 (cd $REPOSITORY && go run -overlay $HOME/overlay.json ./examples/clients/snippet)
 `},
-	"python":         {lacksPython, "python3 - <<'END'\nfrom openai import OpenAI\n%s\nEND\n"},
-	"js":             {lacksNode, "(cd $NODE_CLIENTS && node --input-type=module - <<'END'\nimport OpenAI from \"openai\";\n%s\nEND\n)\n"},
+	"python": {lacksPython, "python3 - <<'END'\nfrom openai import OpenAI\n%s\nEND\n"},
+	"js":     {lacksNode, "(cd $NODE_CLIENTS && node --input-type=module - <<'END'\nimport OpenAI from \"openai\";\n%s\nEND\n)\n"},
+}
+
+// clientFiles are files of clients by a text that only they contain.
+var clientFiles = map[string]program{
 	"model_provider": {lacksNode, "mkdir -p $HOME/.codex && cat >$HOME/.codex/config.toml <<'END'\n%s\nEND\n"},
 	"selectedType":   {lacksNode, "mkdir -p $HOME/.gemini && cat >$HOME/.gemini/settings.json <<'END'\n%s\nEND\n"},
 	"@ai-sdk/openai-compatible": {lacksOpencode, "mkdir -p $HOME/opencode && cd $HOME/opencode && cat >opencode.json <<'END'\n%s\nEND\n" +
@@ -116,12 +121,15 @@ func lacksPython() string {
 
 // findProgram returns how a block runs, if it is a program or a file of a client.
 func findProgram(b *block) (program, bool) {
-	for key, p := range programs {
-		if b.language == key || (b.language == "toml" || b.language == "json") && strings.Contains(b.text, key) {
-			return p, true
+	if b.language == "toml" || b.language == "json" {
+		for text, p := range clientFiles {
+			if strings.Contains(b.text, text) {
+				return p, true
+			}
 		}
 	}
-	return program{}, false
+	p, isProgram := programs[b.language]
+	return p, isProgram
 }
 
 // stage is the start of the shell script with the commands of a document. Commands that serve run in the background and
@@ -404,7 +412,7 @@ func (s *commandStage) run(t *testing.T, page string, blocks []*block) (output s
 	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
 	cmd.WaitDelay = 5 * time.Second
 	out, err := cmd.CombinedOutput()
-	if exit, ok := errors.AsType[*exec.ExitError](err); ok && exit.ExitCode() == noCompiler {
+	if exit, ok := errors.AsType[*exec.ExitError](err); ok && exit.ExitCode() == noCompiler && os.Getenv("COMPILERS") != "required" {
 		t.Skip("a compiler is not installed")
 	}
 	return string(out), err
