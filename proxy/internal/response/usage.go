@@ -30,8 +30,14 @@ func (u *Usage) Has(kinds ...abi.UsageKind) bool { return u.given.has(kinds...) 
 // maxTokens bounds a token count, so that sums cannot overflow.
 const maxTokens = 1 << 50
 
-// plausibleTokens is more than the context of any model holds. No request has a higher count, unless it is larger itself.
-const plausibleTokens = 1 << 24
+const (
+	// plausibleTokens is more than the context of any model holds. No request has a higher count, unless it is larger
+	// itself. A prompt may have more tokens than the gateway can see, for example results of the provider's own tools.
+	plausibleTokens = 1 << 24
+
+	// reasoningTokens is more than a choice has in addition to its limit, if that does not include its reasoning.
+	reasoningTokens = 1 << 18
+)
 
 // tally holds the provider's counts, by abi.UsageKind.
 type tally struct {
@@ -42,12 +48,15 @@ type tally struct {
 
 // count records a count of the provider.
 func (w *Writer) count(kind abi.UsageKind, value int64) {
-	most, excessive := w.o.PromptMost, &w.usage.excessivePrompt
+	plausible, excessive := max(plausibleTokens, w.o.PromptMost), &w.usage.excessivePrompt
 	switch kind {
 	case abi.UsageCompletion, abi.UsageReasoning, abi.UsageReasoningBeside, abi.UsageAudioOut, abi.UsageBilledCompletion:
-		most, excessive = w.o.ResponseMost, &w.usage.excessiveResponse
+		plausible, excessive = plausibleTokens, &w.usage.excessiveResponse
+		if most := w.o.ResponseMost; most > 0 {
+			plausible = most + reasoningTokens*int64(max(w.o.Choices, 1))
+		}
 	}
-	if value > max(plausibleTokens, most) {
+	if value > plausible {
 		*excessive = true
 		return
 	}

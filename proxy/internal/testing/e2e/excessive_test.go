@@ -19,6 +19,7 @@ func TestExcessiveUsage(t *testing.T) {
 	}{
 		"prompt":     {`"prompt_tokens":2199023255552,"completion_tokens":4`, "4", 0.001, 1},
 		"completion": {`"prompt_tokens":3,"completion_tokens":2199023255552`, "100", 0.0011, 1},
+		"response":   {`"prompt_tokens":3,"completion_tokens":1000000`, "100", 0.0011, 1},
 		"high":       {`"prompt_tokens":3,"completion_tokens":200`, "200", 0.0021, 0},
 	} {
 		body := strings.Replace(shortChatResponse, `"prompt_tokens":3,"completion_tokens":1`, c.counts, 1)
