@@ -196,7 +196,7 @@ func decideExplained(ctx context.Context, x *completion) (Explained, error) {
 	if failed != nil {
 		e = failure.ForClient(failure.Routing(failed))
 	} else {
-		e = x.foreseeSkips(d)
+		e = foreseeSkips(x, d)
 	}
 	var odds []routing.Odds
 	if failed == nil && d.Draws() {
@@ -236,7 +236,7 @@ func decideExplained(ctx context.Context, x *completion) (Explained, error) {
 
 // foreseeSkips marks the targets at which no attempt would be made because of their price, or of the limits and budgets
 // of their provider. It returns the error if that applies to all of them.
-func (x *completion) foreseeSkips(d *routing.Decision) (e *apierror.Error) {
+func foreseeSkips(x *completion, d *routing.Decision) (e *apierror.Error) {
 	scopes, skipped := x.scopes(), 0
 	x.pricedOnly = scopes.PricedOnly()
 	for _, i := range d.Order() {
