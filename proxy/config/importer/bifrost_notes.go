@@ -1,7 +1,10 @@
 package importer
 
+import "sync"
+
 // bifrostNotes says what happens to members that are not translated.
-var bifrostNotes = parseNotes(`
+var bifrostNotes = sync.OnceValue(func() map[string]note {
+	all := parseNotes(`
 other $schema: the schema of Bifrost's file.
 other version: how Bifrost reads empty lists; it has no meaning here.
 other source_of_truth env_label feature_flags*: Sluice has no database and no user interface; the configuration is its file, which is reloaded when it changes.
@@ -45,14 +48,13 @@ other guardrails_config*: filters are in [[filters]]: docs/filters.md.
 store cluster_config* load_balancer_config*: gateways share limits and budgets through Redis ([store] url), and nothing else.
 server audit_logs* websocket* large_payload_optimization* circuit_breaker_config*: [server] has the limits of requests; breaker in [providers.NAME] is the circuit breaker.
 `)
-
-// Members of a provider have a name of the operator's choice in their paths, so their notes are by the rest of it.
-func init() {
 	for path, n := range parseNotes(providerNotes) {
-		bifrostNotes["providers.*."+path] = n
+		all["providers.*."+path] = n
 	}
-}
+	return all
+})
 
+// providerNotes are those of the members of a provider, whose paths have a name of the operator's choice.
 const providerNotes = `
 providers keys[].id keys[].name keys[].description keys[].enabled: names a key in Bifrost; it has no meaning here.
 providers keys[].use_for_batch_api keys[].bedrock_key_config.batch_s3_config: for batches, which Sluice does not serve.

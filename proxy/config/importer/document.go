@@ -154,11 +154,18 @@ func (d *document) value(n *node, variable, kind string, about *table) string {
 				literal = c
 			}
 		}
+		if literal == nil && kind == "url" {
+			literal = n
+		}
 		n = literal
 	}
 	switch {
 	case n == nil:
 		return ""
+	case !n.scalar && kind == "url":
+		// Without its address, the provider would send its credential to the default one.
+		n.refuse(fmt.Sprintf("is not a text: set %s to the address.", variable))
+		return d.use(variable, kind, n.path)
 	case !n.scalar:
 		n.refuse("is not a text, and was left out.")
 		return ""

@@ -42,7 +42,7 @@ func LiteLLM(data []byte) (*Result, error) {
 	}
 	d := newDocument("LiteLLM", "os.environ/", root)
 	translateLiteLLM(d, root)
-	return d.result(root, litellmNotes)
+	return d.result(root, litellmNotes())
 }
 
 // Bifrost translates the configuration of a Bifrost gateway (config.json).
@@ -56,7 +56,7 @@ func Bifrost(data []byte) (*Result, error) {
 	}
 	d := newDocument("Bifrost", "env.", root)
 	translateBifrost(d, root)
-	return d.result(root, bifrostNotes)
+	return d.result(root, bifrostNotes())
 }
 
 // note is what happens to members that are not translated.
@@ -168,13 +168,15 @@ func (d *document) result(root *node, notes map[string]note) (*Result, error) {
 }
 
 // leaveOut comments out the key at which an error is. Without one of its keys, a table may mean something else: a
-// provider would send its credential to another address. So the other tables are left out as a whole.
+// provider would send its credential to another address, and a client key could use all models. So those tables are left
+// out as a whole, unless a limit or a budget is wrong, which then could never apply.
 func (w *writer) leaveOut(e config.Error) bool {
 	t, k := w.owner[e.Line], w.key[e.Line]
 	switch {
 	case t == nil || t.off != "" || k != nil && k.off != "":
 		return false
-	case k == nil || strings.HasPrefix(t.header, "[providers.") || k.name == "id" || k.name == "name" || k.name == "targets" || k.name == "secret":
+	case k == nil || k.name == "id" || k.name == "name" || k.name == "targets",
+		k.name != "limits" && k.name != "budgets" && (strings.HasPrefix(t.header, "[providers.") || t.header == "[[keys]]"):
 		t.off = e.Text + "."
 	default:
 		k.off = e.Text + "."

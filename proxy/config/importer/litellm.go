@@ -259,6 +259,9 @@ func (l *liteLLM) wildcard(n *node, id, upstream string, p *provider) {
 	if prefix != "" && prefix != p.name {
 		text = fmt.Sprintf("clients write %s/MODEL: the provider has another name, since its own is taken.", p.name)
 	}
+	if n.peek("litellm_params").peek("model").text == "*" {
+		text += " LiteLLM sends the models of other providers to those: list_models = { } in each of them offers theirs."
+	}
 	p.table.about(what, text)
 }
 

@@ -1,7 +1,10 @@
 package importer
 
+import "sync"
+
 // litellmNotes says what happens to members that are not translated.
-var litellmNotes = parseNotes(`
+var litellmNotes = sync.OnceValue(func() map[string]note {
+	return parseNotes(`
 models model_list[].litellm_params.api_base model_list[].litellm_params.base_url: has no use for this provider; its address is in base_url of [providers.NAME].
 models model_list[].litellm_params.api_version: not needed by this provider.
 models model_list[].litellm_params.tags: Sluice chooses targets by tags of the client's key: tags = { … } in [[keys]], and when = { tag = { … } } at a target.
@@ -85,3 +88,4 @@ providers environment_variables*: set it in the environment of the gateway, for 
 other finetune_settings files_settings batch_settings vector_store* search_tools* assistant_settings prompts* agent_list* realtime* container*: for endpoints that Sluice does not serve: docs/clients.md lists those that it does.
 other include: translate each of the files. Sluice's own include = [ … ] merges configurations.
 `)
+})

@@ -32,7 +32,7 @@ func FuzzTranslate(f *testing.F) {
 			translate func(*document, *node)
 			prefix    string
 			notes     map[string]note
-		}{{"LiteLLM", readYAML, translateLiteLLM, "os.environ/", litellmNotes}, {"Bifrost", readJSON, translateBifrost, "env.", bifrostNotes}} {
+		}{{"LiteLLM", readYAML, translateLiteLLM, "os.environ/", litellmNotes()}, {"Bifrost", readJSON, translateBifrost, "env.", bifrostNotes()}} {
 			root, err := p.read([]byte(text))
 			if err != nil || !root.object {
 				continue
@@ -101,7 +101,7 @@ func checkSecrets(t *testing.T, root *node, text string) {
 
 // TestNotes checks that each note has a text and is for a path that can occur.
 func TestNotes(t *testing.T) {
-	for name, notes := range map[string]map[string]note{"LiteLLM": litellmNotes, "Bifrost": bifrostNotes} {
+	for name, notes := range map[string]map[string]note{"LiteLLM": litellmNotes(), "Bifrost": bifrostNotes()} {
 		if len(notes) < 100 {
 			t.Errorf("%s has only %d notes", name, len(notes))
 		}
