@@ -192,6 +192,35 @@ func (x *completion) reserveAgain(now time.Time) bool {
 	return true
 }
 
+// countFailed counts the usage of an attempt whose response is not used, in the record and on the attempt's holds. own is
+// its hold on the accounts of the key, the team and the model, nil if it shares that of the request.
+func (x *completion) countFailed(a *attempt, own *spend.Hold) {
+	_, used, ok := a.usage()
+	now := x.server.now()
+	a.accounted = true
+	a.providerHold.Settle(used, now)
+	own.Settle(used, now)
+	if ok {
+		x.addFailed(a.unknown(), used, own == nil)
+	}
+}
+
+// addFailed adds usage of an attempt whose response is not used, which may have shared the request's hold.
+func (x *completion) addFailed(unknown bool, used spend.Used, shared bool) {
+	x.record.FailedTokens += used.Tokens
+	x.record.FailedCost = x.record.FailedCost.Plus(used.Cost)
+	x.recordUncertain(unknown, used)
+	if shared {
+		x.failed = x.failed.Plus(used)
+	}
+}
+
+// recordUncertain records the part of an attempt's usage that is booked because its outcome is unknown.
+func (x *completion) recordUncertain(unknown bool, used spend.Used) {
+	x.record.Uncertain = x.record.Uncertain || unknown
+	x.record.UncertainCost = x.record.UncertainCost.Plus(used.Uncertain)
+}
+
 // respond sends a non-streaming response, or starts a stream, which continues after the handler has returned.
 func (x *completion) respond(ctx *fasthttp.RequestCtx) {
 	s := x.server

@@ -77,6 +77,28 @@ func (a *attempt) receiveHead(status int) {
 	}
 }
 
+// AllowResend books the request whose connection was lost, as a failed attempt, and reports whether the budgets permit
+// to send it again. An attempt without the completion's goroutine does not send it again. It implements
+// upstream.Resender.
+func (a *attempt) AllowResend() bool {
+	x := a.completion
+	if a.progress != nil || a.shadow {
+		return false
+	}
+	used, now := a.held.Lost(), x.server.now()
+	a.providerHold.Settle(used, now)
+	x.addFailed(true, used, true)
+	allowed := x.failed.Hold(x.scopes(), x.journalID(), now)
+	if allowed {
+		held, hold, e := x.holdTarget(a.target, now)
+		if allowed = e == nil; allowed {
+			a.held, a.providerHold = held, hold
+		}
+	}
+	a.accounted = !allowed
+	return allowed
+}
+
 // detached is the waiter of an attempt without a client. Its waits end with its context.
 type detached struct{ ctx context.Context }
 

@@ -14,7 +14,9 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/internal/framing"
 	"github.com/sluice-gateway/sluice/proxy/internal/framing/eventstream"
 	"github.com/sluice-gateway/sluice/proxy/internal/rescue"
+	"github.com/sluice-gateway/sluice/proxy/internal/response"
 	"github.com/sluice-gateway/sluice/proxy/internal/routing"
+	"github.com/sluice-gateway/sluice/proxy/internal/spend"
 	"github.com/sluice-gateway/sluice/proxy/internal/upstream"
 	"github.com/sluice-gateway/sluice/sdk/abi"
 )
@@ -409,6 +411,32 @@ func (x *completion) filterResponse(ctx context.Context) {
 	x.recordOutcome(routing.Inconclusive, 0) // not the target's failure
 	x.writer.Revoke(e)
 }
+
+// usage returns what the attempt has used when it ends: the tokens that its provider has counted, or an estimate from
+// what has arrived and, if the request was sent and its outcome is unknown, what that is booked at. ok is false if it
+// has used nothing.
+func (a *attempt) usage() (u response.Usage, used spend.Used, ok bool) {
+	w := a.writer
+	u = w.Accounted()
+	counted := w.Started() || w.Complete() || w.Used()
+	switch {
+	case a.accounted:
+		return u, used, false
+	case a.unknown():
+		held := a.held
+		held.Stream = held.Stream || a.framed
+		used = held.Unknown(&u, counted)
+		u.Cost = used.Cost
+		return u, used, true
+	case !counted:
+		return u, used, false
+	}
+	return u, spend.Used{Tokens: u.Total, Cost: u.Cost}, true
+}
+
+// unknown reports whether the attempt has an unknown outcome if it ends now: its provider has received the request, and
+// has neither rejected nor completed it.
+func (a *attempt) unknown() bool { return a.sent && !a.rejected && !a.writer.Conclusive() }
 
 // drainBody reads what follows a complete response, usually just the end of the body, so that the connection can be
 // reused. It waits no longer than a round trip within a data centre takes.

@@ -6,15 +6,21 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/internal/spend"
 )
 
-// Failed is the usage of a request's attempts whose response is not used. Settle accepts a nil Failed.
+// Failed is the usage of a request's attempts whose response is not used. A nil Failed is nothing.
 type Failed struct {
 	unheld spend.Used // usage that has no hold of its own yet
 	holds  []*spend.Hold
 	used   []spend.Used // usage covered by each of holds
 }
 
-// Add adds the usage of an attempt.
-func (f *Failed) Add(used spend.Used) { f.unheld = f.unheld.Plus(used) }
+// Plus returns f, or a new Failed if that is nil, with the usage of another attempt.
+func (f *Failed) Plus(used spend.Used) *Failed {
+	if f == nil {
+		f = new(Failed)
+	}
+	f.unheld = f.unheld.Plus(used)
+	return f
+}
 
 // Hold moves the usage that was added to a hold of its own until Settle, so that the request's hold covers the next
 // attempt. It reports whether the budgets permit that.
