@@ -178,24 +178,44 @@ func (c *rawClient) upload(n int) (written int, err error) {
 	return written, err
 }
 
-// TestRejectedUploadMayPause has a rejected client pause for more than a second between its writes.
+// TestRejectedUploadMayPause has rejected clients pause for more than a second between their writes. Those with a wrong
+// key may send less: a write fails then, and they read the response.
 //
 // covers: F121
 func TestRejectedUploadMayPause(t *testing.T) {
 	if testing.Short() {
 		t.Skip("pauses for seconds")
 	}
-	t.Parallel()
-	g := proxytest.Start(t, configuration("", ""))
-	client := dial(t, g)
-	client.send(postHead + fmt.Sprintf("Content-Length: %d\r\n\r\n", upload))
-	for range 3 {
-		client.send(strings.Repeat("x", upload/3))
-		<-time.After(1500 * time.Millisecond)
-	}
-	resp, err := http.ReadResponse(client.r, nil)
-	if err != nil || resp.StatusCode != 413 {
-		t.Fatal(resp, err)
+	wrong := strings.Replace(postHead, proxytest.Key, "sk-nobody-0123456789", 1)
+	for _, c := range []struct {
+		name, head string
+		part       int
+		mayFail    bool
+		status     int
+	}{
+		{"too large", postHead, upload / 3, false, 413},
+		{"wrong key", wrong, 64 << 10, false, 401},
+		{"wrong key, more than is read", wrong, upload / 3, true, 401},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			g := proxytest.Start(t, configuration("", ""))
+			client := dial(t, g)
+			client.send(c.head + fmt.Sprintf("Content-Length: %d\r\n\r\n", upload))
+			for range 3 {
+				if n, err := client.upload(c.part); err != nil && !c.mayFail {
+					t.Fatalf("%v after %d bytes", err, n)
+				}
+				<-time.After(1500 * time.Millisecond)
+			}
+			resp, err := http.ReadResponse(client.r, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if _, err := io.ReadAll(resp.Body); err != nil || resp.StatusCode != c.status {
+				t.Fatal(resp, err)
+			}
+		})
 	}
 }
 

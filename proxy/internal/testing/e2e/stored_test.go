@@ -205,11 +205,13 @@ func (a storingAPI) wantUnknown(t *testing.T, g *proxytest.Gateway, key, id stri
 //
 // covers: P2.22 P9.3 P9.7 P9.9
 func TestStoredStateBelongsToItsKey(t *testing.T) {
-	for name, api := range storingAPIs {
+	const forms = `forms = ["responses"]`
+	for name, options := range map[string]string{"responses": forms, "responses, api": `api = "responses"`, "messages": forms} {
 		for _, stream := range []bool{false, true} {
 			t.Run(fmt.Sprint(name, " stream ", stream), func(t *testing.T) {
-				p, dir, more := newStoringProvider(t, "first"), t.TempDir(), fmt.Sprintf(`,"stream":%v`, stream)
-				config := storingConfig("", p)
+				name, _, _ := strings.Cut(name, ",")
+				p, dir, more, api := newStoringProvider(t, "first"), t.TempDir(), fmt.Sprintf(`,"stream":%v`, stream), storingAPIs[name]
+				config := strings.Replace(storingConfig("", p), forms, options, 1)
 				start := func() *proxytest.Gateway {
 					return proxytest.StartWith(t, config, func(o *proxy.Options) { o.StateDir = dir })
 				}
