@@ -42,7 +42,7 @@ var notRun = map[string]string{
 // nodeClients are clients from npm, with arguments for a single request. They run in `make test-node`, which installs
 // them in the folder NODE_CLIENTS, and do nothing without it.
 var nodeClients = map[string]string{
-	"claude": `timeout 100 claude "$@" -p Hello`,
+	"claude": `env -u ANTHROPIC_API_KEY timeout 100 claude "$@" -p Hello`,
 	"codex":  `command codex exec --skip-git-repo-check "$@" Hello`,
 	"gemini": `command gemini --skip-trust "$@" -p Hello`,
 }
