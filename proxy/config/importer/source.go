@@ -16,7 +16,7 @@ import (
 
 // Limits of the values in a file, so that aliases cannot multiply its members without end.
 const (
-	maxNodes = 200_000
+	maxNodes = 50_000
 	maxDepth = 64
 )
 
