@@ -103,6 +103,55 @@ func TestRecordedStreamsFollowEachAPI(t *testing.T) {
 	}
 }
 
+// TestProtocolChecksFindFaults checks that the checks of TestRecordedStreamsFollowEachAPI fail for blocks, items and
+// chunks that do not follow one another.
+func TestProtocolChecksFindFaults(t *testing.T) {
+	stream := func(events ...string) (body string) {
+		for _, data := range events {
+			var v struct{ Type string }
+			if err := json.Unmarshal([]byte(data), &v); err != nil {
+				t.Fatal(err)
+			}
+			body += "event: " + v.Type + "\ndata: " + data + "\n\n"
+		}
+		return body
+	}
+	block := func(n int, typ string) string {
+		return fmt.Sprintf(`{"type":"content_block_start","index":%d,"content_block":{"type":%q}}`, n, typ)
+	}
+	item := func(event string, seq, n int, id, status string) string {
+		return fmt.Sprintf(`{"type":"response.output_item.%s","sequence_number":%d,"output_index":%d,"item":{"id":%q,"status":%q}}`, event, seq, n, id, status)
+	}
+	const (
+		start, stop       = `{"type":"message_start"}`, `{"type":"message_stop"}`
+		end               = `{"type":"message_delta","delta":{}}`
+		stop0, stop1      = `{"type":"content_block_stop","index":0}`, `{"type":"content_block_stop","index":1}`
+		created, progress = `{"type":"response.created","sequence_number":0}`, `{"type":"response.in_progress","sequence_number":1}`
+		completed         = `{"type":"response.completed","sequence_number":6,"response":{"output":[{"id":"a"},{"id":"b"}]}}`
+	)
+	for name, c := range map[string]struct {
+		check func(string) error
+		body  string
+		valid bool
+	}{
+		"blocks":      {checkMessagesStream, stream(start, block(0, "tool_use"), stop0, block(1, "thinking"), stop1, end, stop), true},
+		"nested":      {checkMessagesStream, stream(start, block(0, "tool_use"), block(1, "thinking"), stop1, stop0, end, stop), false},
+		"late block":  {checkMessagesStream, stream(start, end, block(0, "text"), stop0, stop), false},
+		"open block":  {checkMessagesStream, stream(start, block(0, "text"), end, stop), false},
+		"cut":         {checkMessagesStream, stream(start, block(0, "text")), false},
+		"items":       {checkResponsesStream, stream(created, progress, item("added", 2, 0, "a", "in_progress"), item("done", 3, 0, "a", "completed"), item("added", 4, 1, "b", "in_progress"), item("done", 5, 1, "b", "completed"), completed), true},
+		"interleaved": {checkResponsesStream, stream(created, progress, item("added", 2, 0, "a", "in_progress"), item("added", 3, 1, "b", "in_progress"), item("done", 4, 0, "a", "completed"), item("done", 5, 1, "b", "completed"), completed), false},
+		"other item":  {checkResponsesStream, stream(created, progress, item("added", 2, 0, "a", "in_progress"), item("done", 3, 0, "a", "completed"), item("added", 4, 1, "c", "in_progress"), item("done", 5, 1, "c", "completed"), completed), false},
+		"chunks":      {checkGeminiStream, "data: {\"candidates\":[{\"content\":{\"parts\":[{\"text\":\"\",\"thoughtSignature\":\"c2ln\"}]},\"finishReason\":\"STOP\"}]}\n\n", true},
+		"late chunk":  {checkGeminiStream, "data: {\"candidates\":[{\"finishReason\":\"STOP\"}]}\n\ndata: {\"candidates\":[]}\n\n", false},
+		"bare part":   {checkGeminiStream, "data: {\"candidates\":[{\"content\":{\"parts\":[{\"thoughtSignature\":\"c2ln\"}]},\"finishReason\":\"STOP\"}]}\n\n", false},
+	} {
+		if err := c.check(c.body); (err == nil) != c.valid {
+			t.Errorf("%s: error %v", name, err)
+		}
+	}
+}
+
 // streamEvents returns the data of each event of a stream, whose name must be its type.
 func streamEvents(body string) (all []string, err error) {
 	for event := range strings.SplitSeq(strings.TrimSuffix(body, "\n\n"), "\n\n") {
