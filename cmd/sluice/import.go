@@ -37,7 +37,7 @@ func newImportFromCommand(name, file, program string, translate func([]byte) (*i
 		Short: "Translate a configuration of a " + program,
 		Long: "Translate the " + file + " of a " + program + " to a gateway.toml, and print it or write it to a file. FILE may be - for\n" +
 			"standard input. Keys, teams and models that the program keeps in its database are not in the file.",
-		Example: "  sluice import " + name + " " + file + "\n  sluice import " + name + " " + file + " -o translated.toml",
+		Example: "  sluice import " + name + " " + file + "\n  sluice import " + name + " " + file + " -o " + name + ".toml",
 		RunE: func(c *cobra.Command, args []string) error {
 			if len(args) != 1 {
 				return newUsageError(c, "`%s` takes one FILE", c.CommandPath())
