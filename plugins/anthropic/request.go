@@ -119,7 +119,7 @@ func (t *translation) reset(r *provider.Request, o *options, m *workspace) {
 
 // translate reads the client's body once and writes the provider's.
 func (t *translation) translate(in *json.Reader) error {
-	in.ResetChecked(t.r.Body())
+	t.r.ReadBody(in)
 	w := t.w
 	if t.o.cloud != noCloud {
 		// On a cloud the model is part of the path.

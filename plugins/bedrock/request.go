@@ -76,7 +76,7 @@ func (p *bedrock) Request(r *provider.Request) error {
 
 // translate reads the client's body once and writes the provider's.
 func (t *translation) translate(in *json.Reader) error {
-	in.Reset(t.r.Body())
+	t.r.ReadBody(in)
 	t.w.Object()
 	w := t.r.Part(translate.PartMessages)
 	t.w = w

@@ -57,7 +57,7 @@ func (p *cohere) Request(r *provider.Request) error {
 // translate reads the client's body once and writes the provider's.
 func (t *translation) translate(in *json.Reader) error {
 	t.replay = t.replaysThinking()
-	in.Reset(t.r.Body())
+	t.r.ReadBody(in)
 	t.w.Object()
 	t.w.Name("model")
 	t.w.Text(t.r.Target)

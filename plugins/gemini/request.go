@@ -107,7 +107,7 @@ func (o *options) path(model []byte, stream bool) string {
 
 // translate reads the client's body once and writes the provider's.
 func (t *translation) translate(in *json.Reader) error {
-	in.Reset(t.r.Body())
+	t.r.ReadBody(in)
 	t.w.Object()
 	t.w = t.r.Part(translate.PartMessages)
 	for o := in.Object(); o.Next(); {

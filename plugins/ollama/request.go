@@ -56,7 +56,7 @@ func (p *ollama) Request(r *provider.Request) error {
 
 // translate reads the client's body once and writes the server's.
 func (t *translation) translate(in *json.Reader) error {
-	in.Reset(t.r.Body())
+	t.r.ReadBody(in)
 	t.w.Object()
 	t.w.Name("model")
 	t.w.Text(t.r.Target)

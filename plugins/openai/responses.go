@@ -41,7 +41,7 @@ func (p *openai) translateRequest(r *provider.Request, o *options) error {
 	t := &p.translation
 	*t = translation{r: r, w: r.JSON(), o: o, customIDs: t.customIDs[:0], reasoningItems: t.reasoningItems[:0], passed: t.passed[:0], names: o.toolNames(r)}
 	in := &p.reader
-	in.ResetChecked(r.Body())
+	r.ReadBody(in)
 	t.w.Object()
 	t.w.Name("model")
 	t.w.Text(r.Target)

@@ -128,6 +128,9 @@ const (
 // SummaryHeadSize is the size in bytes of the compact summary's head. A later minor version may append to it.
 const SummaryHeadSize = 88
 
+// MinIndexed is the smallest size in bytes of the values whose bounds body_index returns.
+const MinIndexed = 64
+
 // SummaryFlags are the flags in the head of the compact summary.
 type SummaryFlags int32
 

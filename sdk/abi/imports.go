@@ -40,6 +40,7 @@ var Imports = [...]Import{
 	{"input_text", "sii", "i", phasesInput},
 
 	{"body_get", "sii", "i", PhaseRequest},
+	{"body_index", "iii", "i", PhaseRequest},
 	{"body_set", "ss", "i", PhaseRequest},
 	{"body_delete", "s", "i", PhaseRequest},
 	{"body_rename", "ss", "i", PhaseRequest},
@@ -97,6 +98,7 @@ type Host interface {
 	InputText(path, dst []byte) int32
 
 	BodyGet(path, dst []byte) int32
+	BodyIndex(size int32, dst []byte) int32
 	BodySet(path, json []byte) Status
 	BodyDelete(path []byte) Status
 	BodyRename(path, name []byte) Status

@@ -176,7 +176,8 @@ func TestReadmeHasEveryNumber(t *testing.T) {
 		"WarnDropped":   "was %d dropped", "WarnClamped": "%d clamped", "WarnChanged": "%d changed",
 	}
 	limits := map[string]string{
-		"MaxState": "| state | %s bytes", "MaxName": "| IDs, names, models, members | %s bytes", "MaxLogLine": "| log lines | %s bytes",
+		"MinIndexed": "or at least %s bytes if `size` is",
+		"MaxState":   "| state | %s bytes", "MaxName": "| IDs, names, models, members | %s bytes", "MaxLogLine": "| log lines | %s bytes",
 		"MaxKeys": "parts of a choice | %s |", "MaxChoices": "| choices of a response | %s |",
 		"MaxHold": "| text held by a filter | %s bytes", "MaxParts": "written in up to %s parts",
 		"MaxOutputFactor": "| output of one call | %s × its input", "MaxOutputBase": "its input + %s bytes",

@@ -353,6 +353,15 @@ export function bodyGet(path: string, dst: usize, capacity: i32): i32 {
 }
 
 // @ts-ignore: decorator
+@external("sluice", "body_index")
+declare function import_body_index(size: i32, dst: usize, capacity: i32): i32;
+
+/** Allowed in provider_request. */
+export function bodyIndex(size: i32, dst: usize, capacity: i32): i32 {
+  return import_body_index(size, dst, capacity);
+}
+
+// @ts-ignore: decorator
 @external("sluice", "body_set")
 declare function import_body_set(path: usize, pathLength: i32, json: usize, jsonLength: i32): Status;
 

@@ -288,6 +288,13 @@ static inline int32_t sluice_body_get(sluice_string path, char *dst, size_t capa
 }
 
 /* Allowed in provider_request. */
+__attribute__((import_module("sluice"), import_name("body_index"))) int32_t sluice_import_body_index(int32_t, char *, size_t);
+static inline int32_t sluice_body_index(int32_t size, char *dst, size_t capacity)
+{
+	return sluice_import_body_index(size, dst, capacity);
+}
+
+/* Allowed in provider_request. */
 __attribute__((import_module("sluice"), import_name("body_set"))) int32_t sluice_import_body_set(const char *, size_t, const char *, size_t);
 static inline int32_t sluice_body_set(sluice_string path, sluice_string json)
 {

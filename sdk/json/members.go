@@ -9,6 +9,7 @@ import "math/bits"
 // it remembers the order of the members in the previous object and expects the same order again.
 type Members struct {
 	data    []byte
+	bounds  *Bounds // of the document's long values; nil if unknown
 	seen    uint32
 	fields  [MaxMembers]field
 	unknown []span
@@ -72,7 +73,7 @@ func (m *Members) Raw(k int) Value {
 // Read positions r at a member, to read it in more detail without copying it. Do not call r.End, because the document
 // continues after the member. The member is known to be valid JSON; see Reader.ResetChecked.
 func (m *Members) Read(k int, r *Reader) {
-	r.data, r.name, r.escaped, r.depth, r.checked = m.data, nil, false, 0, true
+	r.data, r.name, r.escaped, r.depth, r.checked, r.bounds = m.data, nil, false, 0, true, m.bounds
 	r.pos, r.value, r.state = int(m.fields[k].start), 0, atValue
 	if m.seen>>uint(k)&1 == 0 {
 		r.Reset(nil)
@@ -150,6 +151,9 @@ func (r *Reader) Members(m *Members, s *Shape) bool {
 	}
 	if len(m.data) != len(data) || &m.data[0] != &data[0] {
 		m.data = data
+	}
+	if m.bounds != r.bounds {
+		m.bounds = r.bounds
 	}
 	start, depth := i, r.depth // depth is the number of open containers, including this object
 	if uint(i+1) < uint(len(data)) && data[i+1] == '"' && depth < MaxDepth {
@@ -242,6 +246,10 @@ const (
 func (m *Members) readFast(s *Shape, document []byte, i int) (at int, sl *slot) {
 	data, n := document[:cap(document)], len(document)
 	last, seen := m.last, m.seen
+	most := maxFast
+	if m.bounds != nil {
+		most = maxFastBounded
+	}
 	for i+48 <= len(data) && i < n {
 		start := i
 		head := load8(data, i)
@@ -324,7 +332,7 @@ func (m *Members) readFast(s *Shape, document []byte, i int) (at int, sl *slot) 
 			if w = special(load8(p, 8)); w == 0 {
 				end += 8
 				if w = special(load8(p, 16)); w == 0 {
-					for end += 8; end+64 <= len(data); end += 64 {
+					for end += 8; end+64 <= len(data) && end < i+most; end += 64 {
 						p := data[end : end+64 : end+64]
 						if special(load8(p, 0))|special(load8(p, 8))|special(load8(p, 16))|special(load8(p, 24))|
 							special(load8(p, 32))|special(load8(p, 40))|special(load8(p, 48))|special(load8(p, 56)) != 0 {
@@ -364,6 +372,13 @@ func (m *Members) readFast(s *Shape, document []byte, i int) (at int, sl *slot) 
 	m.at, m.last, m.seen = i, last, seen
 	return atMember, nil
 }
+
+// maxFast is how many bytes of a string readFast reads before it leaves the rest to readMember, and maxFastBounded the
+// same if the bounds of long values are known.
+const (
+	maxFast        = 1 << 31
+	maxFastBounded = 256
+)
 
 // spaceWidth maps a byte to the number of spaces that it is: 1 for a space, otherwise 0.
 var spaceWidth = [256]uint8{' ': 1}
@@ -474,10 +489,15 @@ func (r *Reader) readMember(i, scanned, depth int, inner *Shape) (begin, end int
 		return 0, -1, Absent, false
 	}
 	begin, kind = i, kinds[data[i]]
-	switch {
-	case kind == Object && inner != nil:
+	if kind == Object && inner != nil {
 		return begin, begin, kind, false
-	case kind == String:
+	}
+	if r.bounds != nil && r.bounds.mayStart(i) {
+		if end, escaped = r.bounds.find(i, len(data)); end > 0 {
+			return begin, end, kind, escaped
+		}
+	}
+	if kind == String {
 		if scanned = max(i+1, scanned); r.checked {
 			end, escaped = checkedEnd(data, scanned), true
 		} else {

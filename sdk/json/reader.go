@@ -69,13 +69,14 @@ type Reader struct {
 	depth   int
 	objects [MaxDepth / 64]uint64 // a bit per open container: set for an object
 	state   uint8
-	escaped bool // name has escapes
-	checked bool // the document is known to be valid
+	escaped bool    // name has escapes
+	checked bool    // the document is known to be valid
+	bounds  *Bounds // of its long values; nil if unknown
 }
 
 // Reset makes r read another document. The reader retains the slice.
 func (r *Reader) Reset(data []byte) {
-	r.data, r.name, r.escaped, r.checked = data, nil, false, false
+	r.data, r.name, r.escaped, r.checked, r.bounds = data, nil, false, false, nil
 	r.pos, r.value, r.depth, r.state = skipSpace(data, 0), 0, 0, atValue
 }
 
@@ -85,6 +86,12 @@ func (r *Reader) Reset(data []byte) {
 func (r *Reader) ResetChecked(data []byte) {
 	r.Reset(data)
 	r.checked = true
+}
+
+// ResetBounds is like ResetChecked for a document the bounds of whose long values are known. The reader retains b.
+func (r *Reader) ResetBounds(data []byte, b *Bounds) {
+	r.ResetChecked(data)
+	r.bounds = b
 }
 
 // fail marks the document as invalid at byte i.
@@ -261,9 +268,22 @@ func (r *Reader) unescape() { r.name, r.escaped = AppendText(nil, r.name), false
 // Skip skips the current value.
 func (r *Reader) Skip() {
 	if r.state == atValue {
-		r.value = r.pos
-		r.skipToDepth(r.depth)
+		if r.value = r.pos; r.bounds == nil || !r.skipLong() {
+			r.skipToDepth(r.depth)
+		}
 	}
+}
+
+// skipLong skips the current value if its bounds are known.
+func (r *Reader) skipLong() bool {
+	if r.bounds == nil || !r.bounds.mayStart(r.pos) {
+		return false
+	}
+	end, _ := r.bounds.find(r.pos, len(r.data))
+	if end > 0 {
+		r.pos, r.state = end, atNext
+	}
+	return end > 0
 }
 
 // Raw reads the current value and returns its JSON, nil if there is no value.
@@ -272,7 +292,7 @@ func (r *Reader) Raw() []byte {
 		return nil
 	}
 	r.value = r.pos
-	if !r.checked || !r.skipPlain() {
+	if !r.checked || !r.skipPlain() && !r.skipLong() {
 		r.skipToDepth(r.depth)
 	}
 	if r.state == failed {
@@ -299,6 +319,12 @@ func (r *Reader) inside() (s []byte, escaped bool) {
 	if uint(i) >= uint(len(data)) || data[i] != '"' {
 		r.Skip()
 		return nil, false
+	}
+	if r.bounds != nil && r.bounds.mayStart(i) {
+		if end, escaped := r.bounds.find(i, len(data)); end > 0 {
+			r.value, r.pos, r.state = i, end, atNext
+			return data[i+1 : end-1 : end-1], escaped
+		}
 	}
 	end := i + 1
 	for end+32 <= len(data) {

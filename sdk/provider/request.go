@@ -23,12 +23,14 @@ type Request struct {
 	sdk.Summary
 	Answer
 
-	body     []byte // the client's body; empty until Body is called
-	parts    [abi.MaxParts]part
-	used     int32  // highest part whose writer the plugin has requested
-	written  int32  // part that the gateway currently appends to
-	last     int32  // highest part that has been written to
-	rejected string // name of the first import that the gateway rejected, empty if none
+	body       []byte // the client's body; empty until Body is called
+	bounds     json.Bounds
+	boundsList []byte // the list of bounds
+	parts      [abi.MaxParts]part
+	used       int32  // highest part whose writer the plugin has requested
+	written    int32  // part that the gateway currently appends to
+	last       int32  // highest part that has been written to
+	rejected   string // name of the first import that the gateway rejected, empty if none
 }
 
 // keepBody is the largest capacity of a buffer, in bytes, that is kept for the next request.
@@ -63,6 +65,29 @@ func (r *Request) Body() []byte {
 		r.body, _ = guest.Fetch(&r.body, func(dst []byte) int32 { return host.BodyGet(nil, dst) })
 	}
 	return r.body
+}
+
+// The body is read with the bounds of its values from minBounds bytes on, those of the values that have boundsOf bytes.
+const (
+	minBounds = 4 << 10
+	boundsOf  = 256
+)
+
+// bodyIndexMinor is the minor version of the ABI that added the import body_index.
+const bodyIndexMinor = 6
+
+// ReadBody makes a reader read the client's body. For a large body that takes much less time than reading what Body
+// returns, because the gateway knows where long texts end.
+func (r *Request) ReadBody(in *json.Reader) {
+	body := r.Body()
+	if len(body) < minBounds || host.HostMinor() < bodyIndexMinor {
+		in.ResetChecked(body)
+		return
+	}
+	r.boundsList = r.boundsList[:0]
+	list, _ := guest.Fetch(&r.boundsList, func(dst []byte) int32 { return host.BodyIndex(boundsOf, dst) })
+	r.bounds.Reset(list)
+	in.ResetBounds(body, &r.bounds)
 }
 
 // Get returns a value of the client's body, or nil if the path does not exist. It copies only that value into the

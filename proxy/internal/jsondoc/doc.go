@@ -14,6 +14,7 @@
 package jsondoc
 
 import (
+	"encoding/binary"
 	"fmt"
 	"math"
 )
@@ -143,6 +144,27 @@ func (d *Doc) Root() Value {
 
 // Size returns the number of bytes of the document.
 func (d *Doc) Size() int { return len(d.body) }
+
+// Values returns the number of values and member names.
+func (d *Doc) Values() int { return len(d.nodes) }
+
+// AppendBounds appends the bounds of each value that has at least size bytes: its offset and the offset of its end,
+// as two little-endian numbers of 32 bits. The highest bit of the end is set for a string with escapes. Values are in
+// document order.
+func (d *Doc) AppendBounds(dst []byte, size int) []byte {
+	for i := range d.nodes {
+		n := &d.nodes[i]
+		if int(n.end-n.start) < size || n.flags&flagName != 0 {
+			continue
+		}
+		end := n.end
+		if n.flags&flagEscaped != 0 {
+			end |= 1 << 31
+		}
+		dst = binary.LittleEndian.AppendUint32(binary.LittleEndian.AppendUint32(dst, n.start), end)
+	}
+	return dst
+}
 
 // Visited returns the number of values that Get, Pointer and Edits have visited since Parse. A host that looks up
 // values for a guest charges the guest for them, because a lookup in a large object takes time in proportion to its

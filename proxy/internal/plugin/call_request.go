@@ -10,6 +10,7 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/internal/httpfield"
 	"github.com/sluice-gateway/sluice/proxy/internal/jsondoc"
 	"github.com/sluice-gateway/sluice/proxy/internal/openai/native"
+	"github.com/sluice-gateway/sluice/proxy/internal/response"
 	"github.com/sluice-gateway/sluice/sdk/abi"
 )
 
@@ -52,6 +53,22 @@ func (c *call) BodyGet(path, dst []byte) int32 {
 	c.chargeBytes(min(len(value), len(dst)))
 	copy(dst, value)
 	return int32(len(value))
+}
+
+// indexedValues is how many values of the client's body the host looks at for a unit of fuel.
+const indexedValues = 8
+
+// BodyIndex implements abi.Host.
+func (c *call) BodyIndex(size int32, dst []byte) int32 {
+	if !c.beginImport(importBodyIndex) {
+		return int32(abi.StatusRefused)
+	}
+	doc := c.attempt.Request.Doc
+	c.chargeUnits(int64(doc.Values() / indexedValues))
+	c.extra = doc.AppendBounds(response.Reuse(c.extra), max(int(size), abi.MinIndexed))
+	c.chargeBytes(len(c.extra) + min(len(c.extra), len(dst)))
+	copy(dst, c.extra)
+	return int32(len(c.extra))
 }
 
 // edit records one of the four edits of the client's body, which has n bytes in addition to its path.

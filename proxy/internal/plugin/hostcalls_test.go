@@ -52,7 +52,7 @@ func (s *script) bytes() []byte {
 func (s *script) run(h abi.Host) {
 	dst := make([]byte, 16)
 	for len(s.rest) > 0 {
-		switch s.byte() % 44 {
+		switch s.byte() % 45 {
 		case 0:
 			h.Log(abi.LogLevel(s.number()), s.bytes())
 		case 1:
@@ -139,6 +139,8 @@ func (s *script) run(h abi.Host) {
 			h.Hold(s.number())
 		case 43:
 			h.RequestPart(s.number() % abi.MaxParts)
+		case 44:
+			h.BodyIndex(s.number(), dst)
 		}
 	}
 }

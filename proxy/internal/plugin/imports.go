@@ -17,6 +17,7 @@ var (
 	importInputCount     = importIndex("input_count")
 	importInputText      = importIndex("input_text")
 	importBodyGet        = importIndex("body_get")
+	importBodyIndex      = importIndex("body_index")
 	importBodySet        = importIndex("body_set")
 	importBodyDelete     = importIndex("body_delete")
 	importBodyRename     = importIndex("body_rename")
@@ -79,6 +80,7 @@ var decoders = map[string]func(a *args){
 	"input_text":  func(a *args) { a.length(a.call.InputText(a.bytes(), a.buffer())) },
 
 	"body_get":       func(a *args) { a.length(a.call.BodyGet(a.bytes(), a.buffer())) },
+	"body_index":     func(a *args) { a.length(a.call.BodyIndex(a.i32(), a.buffer())) },
 	"body_set":       func(a *args) { a.status(a.call.BodySet(a.bytes(), a.bytes())) },
 	"body_delete":    func(a *args) { a.status(a.call.BodyDelete(a.bytes())) },
 	"body_rename":    func(a *args) { a.status(a.call.BodyRename(a.bytes(), a.bytes())) },

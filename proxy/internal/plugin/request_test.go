@@ -2,7 +2,9 @@ package plugin_test
 
 import (
 	"bytes"
+	"encoding/binary"
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -113,6 +115,35 @@ func TestBodyGet(t *testing.T) {
 		return 1
 	}}, plugin.BindingConfig{})
 	wantCallError(t, bound.Request(t.Context(), newAttempt(t, body)), plugin.KindStatus)
+}
+
+func TestBodyIndex(t *testing.T) {
+	long, escaped := strings.Repeat("x", 70), strings.Repeat("\\n", 40)
+	text := `{"model":"m","messages":[{"role":"user","content":"` + long + `"},{"role":"user","content":"` + escaped + `"}],"` + long + `":1}`
+	bound := bindNative(t, native{request: func(h abi.Host, _ []byte) int32 {
+		var values []string
+		for size, n := range map[int32]int{-5: 6, 0: 6, 64: 6, 83: 4, 84: 4, 1000: 0} {
+			list := make([]byte, 100)
+			want(t, fmt.Sprint("length for ", size), h.BodyIndex(size, list), int32(8*n))
+			values = nil
+			for ; n > 0; n, list = n-1, list[8:] {
+				end := binary.LittleEndian.Uint32(list[4:])
+				value := text[binary.LittleEndian.Uint32(list) : end&^(1<<31)]
+				want(t, "escaped: "+value, end>>31 != 0, value[0] == '"' && strings.Contains(value, `\n`))
+				if size == 64 {
+					values = append(values, value[:5])
+				}
+			}
+			if size == 64 {
+				want(t, "values", strings.Join(values, " "), `{"mod [{"ro {"rol "xxxx {"rol "\n\n`)
+			}
+		}
+		short := make([]byte, 12)
+		want(t, "length of more than fits", h.BodyIndex(64, short[:8]), 48)
+		want(t, "after the capacity", binary.LittleEndian.Uint32(short[8:]), 0)
+		return 1
+	}}, plugin.BindingConfig{})
+	wantCallError(t, bound.Request(t.Context(), newAttempt(t, text)), plugin.KindStatus)
 }
 
 // covers: C39

@@ -45,6 +45,11 @@ func BodyGet(path []byte, dst []byte) int32 {
 	return current.BodyGet(path, dst)
 }
 
+// BodyIndex is the import body_index.
+func BodyIndex(size int32, dst []byte) int32 {
+	return current.BodyIndex(size, dst)
+}
+
 // BodySet is the import body_set.
 func BodySet(path []byte, json []byte) abi.Status {
 	return current.BodySet(path, json)

@@ -75,6 +75,15 @@ func BodyGet(path []byte, dst []byte) int32 {
 	return importBodyGet(view(path), Address(dst), uint32(len(dst)))
 }
 
+//go:wasmimport sluice body_index
+//go:noescape
+func importBodyIndex(size int32, dst unsafe.Pointer, capacity uint32) int32
+
+// BodyIndex is the import body_index.
+func BodyIndex(size int32, dst []byte) int32 {
+	return importBodyIndex(size, Address(dst), uint32(len(dst)))
+}
+
 //go:wasmimport sluice body_set
 //go:noescape
 func importBodySet(path string, json string) int32

@@ -539,6 +539,7 @@ pub mod host {
             pub fn input_count(path: *const u8, path_length: usize) -> i32;
             pub fn input_text(path: *const u8, path_length: usize, dst: *mut u8, dst_capacity: usize) -> i32;
             pub fn body_get(path: *const u8, path_length: usize, dst: *mut u8, dst_capacity: usize) -> i32;
+            pub fn body_index(size: i32, dst: *mut u8, dst_capacity: usize) -> i32;
             pub fn body_set(path: *const u8, path_length: usize, json: *const u8, json_length: usize) -> i32;
             pub fn body_delete(path: *const u8, path_length: usize) -> i32;
             pub fn body_rename(path: *const u8, path_length: usize, name: *const u8, name_length: usize) -> i32;
@@ -649,6 +650,15 @@ pub mod host {
         let result = unsafe { import::body_get(path.as_ptr(), path.len(), dst.as_mut_ptr(), dst.len()) };
         #[cfg(not(target_arch = "wasm32"))]
         let result = crate::fake::call("body_get", &mut [crate::fake::Arg::Bytes(path), crate::fake::Arg::Dst(dst)]) as i32;
+        result
+    }
+
+    /// Allowed in provider_request.
+    pub fn body_index(size: i32, dst: &mut [u8]) -> i32 {
+        #[cfg(target_arch = "wasm32")]
+        let result = unsafe { import::body_index(size, dst.as_mut_ptr(), dst.len()) };
+        #[cfg(not(target_arch = "wasm32"))]
+        let result = crate::fake::call("body_index", &mut [crate::fake::Arg::Int(size as i64), crate::fake::Arg::Dst(dst)]) as i32;
         result
     }
 
