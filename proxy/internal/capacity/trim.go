@@ -1,6 +1,7 @@
 package capacity
 
 import (
+	"runtime"
 	"runtime/debug"
 	"runtime/metrics"
 	"sync/atomic"
@@ -46,13 +47,20 @@ func (t *Trimmer) check(before int64) {
 	}
 	unused, release := t.unused, t.release
 	if unused == nil {
-		unused, release = unusedMemory, debug.FreeOSMemory
+		unused, release = unusedMemory, collect
 	}
 	if unused() >= minUnused {
 		release()
 	}
 	t.started.Add(-before)
 	t.armed.Store(false)
+}
+
+// collect returns memory to the system. A sync.Pool gives up what it holds, such as the buffers of the HTTP server, in
+// the second collection.
+func collect() {
+	runtime.GC()
+	debug.FreeOSMemory()
 }
 
 // unusedMemory returns how many bytes of the heap and of stacks, at most, a collection could return to the system.

@@ -292,7 +292,7 @@ func (b *Binding) call(ctx context.Context, inv *invocation, t tenant) error {
 
 // responseWaitFactor multiplies Options.Wait for calls that read a response, because the provider has already charged
 // for it and the client may have a part of it. Thousands of streams can have events at the same moment.
-const responseWaitFactor = 10
+const responseWaitFactor = 2
 
 // provesHealth reports whether the success of this call shows that the plugin works. Translating the request does not,
 // unless it was the plugin's only task in the attempt.

@@ -27,7 +27,8 @@ type Options struct {
 	// least 1.
 	WholeCalls int
 	// Wait limits how long a call waits for an instance, and how long a whole-body call waits for the semaphore before
-	// that. Calls that read a response wait up to ten times as long. 0 means one second.
+	// that. Calls that read a response wait up to twice as long. 0 means five seconds, in which two busy cores start
+	// some ten thousand streams that arrive together.
 	Wait time.Duration
 	// Queue limits how many calls wait for the instances of each plugin, and how many wait for the semaphore. 0 means
 	// 16,384.
@@ -62,7 +63,7 @@ func (o Options) withDefaults() Options {
 		o.WholeCalls = max(1, cores-1)
 	}
 	if o.Wait <= 0 {
-		o.Wait = time.Second
+		o.Wait = 5 * time.Second
 	}
 	if o.Queue <= 0 {
 		o.Queue = 16 << 10
