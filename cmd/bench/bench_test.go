@@ -93,7 +93,7 @@ func TestComparisonReport(t *testing.T) {
 	}
 	out := filepath.Join(dir, "results.json")
 	o := &options{
-		run: "prompt of 200 B|paced stream|first event|silent|200 B with|Responses.*1 MB", rounds: 2, slice: 50 * time.Millisecond, held: 20, active: 20, silent: 20, silence: 50 * time.Millisecond,
+		run: "prompt of 200 B|paced stream|first event|silent|200 B with|Responses.* 1 KB", rounds: 2, slice: 50 * time.Millisecond, held: 20, active: 20, silent: 20, silence: 50 * time.Millisecond,
 		settle: 10 * time.Millisecond, afterBurst: 10 * time.Millisecond, warm: 20 * time.Millisecond, sluice: self, out: out, details: true,
 		cache: filepath.Join(caches, "sluice-plugintest", "compiled"),
 	}
