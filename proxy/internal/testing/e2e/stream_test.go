@@ -82,6 +82,9 @@ func (c *rawClient) postTo(path, id, body string, headers ...string) {
 // readUntil reads up to and including mark, and returns what it has read.
 func (c *rawClient) readUntil(mark string) string {
 	c.t.Helper()
+	if err := c.SetReadDeadline(time.Now().Add(proxytest.EventTimeout)); err != nil {
+		c.t.Fatal(err)
+	}
 	var b strings.Builder
 	for !strings.HasSuffix(b.String(), mark) {
 		ch, err := c.r.ReadByte()

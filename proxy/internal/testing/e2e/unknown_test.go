@@ -194,12 +194,13 @@ func TestLostOnReusedConnection(t *testing.T) {
 			if r := g.Chat(t, askM); r.Status != 200 {
 				t.Fatalf("got %d %s", r.Status, r.Body)
 			}
+			admin := g.Admin(t)
+			awaitReleased(t, admin) // the connection is idle
 			r := g.Chat(t, askM)
 			if r.Status != c.status || r.Header.Get("X-Gateway-Attempts") != "1" {
 				t.Fatalf("got %d %v %s, want %d", r.Status, r.Header, r.Body, c.status)
 			}
 			g.Log.Request(t, r.RequestID())
-			admin := g.Admin(t)
 			spent, held := readBudgets(t, admin)
 			// Each has a budget that books unknown outcomes, and one that releases them.
 			want := 2*c.certain + c.spent
