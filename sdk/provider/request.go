@@ -44,6 +44,9 @@ func (r *Request) reset() {
 	if cap(r.store) > keepBody {
 		r.store = nil
 	}
+	if cap(r.boundsList) > keepBody {
+		r.boundsList = nil
+	}
 	r.body = r.body[:0]
 	for n := range r.used + 1 {
 		w := &r.parts[n].writer

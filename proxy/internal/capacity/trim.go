@@ -63,17 +63,13 @@ func collect() {
 	debug.FreeOSMemory()
 }
 
-// unusedMemory returns how many bytes of the heap and of stacks, at most, a collection could return to the system.
-func unusedMemory() (n int64) {
+// unusedMemory returns how many bytes of the heap, at most, a collection could return to the system.
+func unusedMemory() int64 {
 	samples := []metrics.Sample{
 		{Name: "/memory/classes/heap/objects:bytes"}, {Name: "/memory/classes/heap/unused:bytes"}, {Name: "/memory/classes/heap/free:bytes"},
-		{Name: "/memory/classes/heap/stacks:bytes"},
+		{Name: "/gc/heap/live:bytes"},
 	}
 	metrics.Read(samples)
-	for _, s := range samples {
-		n += int64(s.Value.Uint64())
-	}
-	live := []metrics.Sample{{Name: "/gc/heap/live:bytes"}}
-	metrics.Read(live)
-	return n - int64(live[0].Value.Uint64())
+	bytes := func(i int) int64 { return int64(samples[i].Value.Uint64()) }
+	return bytes(0) + bytes(1) + bytes(2) - bytes(3)
 }

@@ -183,8 +183,7 @@ func (b *Binding) Models(ctx context.Context, status int, header func(name []byt
 }
 
 // Choose asks the router for the order in which to try n targets. input is the document that describes them or, if Reads
-// returns any parts, either that or the compact input. An empty
-// order means that the router has no preference.
+// returns any parts, either that or the compact input. An empty order means that the router has no preference.
 //
 // The call's tenant is unknown, so unless instances are shared it needs an instance that serves no other call.
 // ChooseFor avoids that.

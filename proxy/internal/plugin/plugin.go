@@ -108,8 +108,9 @@ func (p *Plugin) Bind(ctx context.Context, c BindingConfig) (*Binding, error) {
 	return b, nil
 }
 
-// readDeclaration asks a provider which forms of requests it accepts for a binding and which parts of the summary it reads, a
-// router which parts of the compact input it reads, or a filter whether it reads the description of requests. The set is empty if the plugin lacks the export.
+// readDeclaration asks a provider which forms of requests it accepts for a binding and which parts of the summary it
+// reads, a router which parts of the compact input it reads, or a filter whether it reads the description of requests.
+// The set is empty if the plugin lacks the export.
 func (p *Plugin) readDeclaration(in *instance, b *Binding, e export) (set int32, err error) {
 	defer rescue.Recover(func(r *rescue.Error) { err = p.panicked(e, r) })
 	if !p.exports[e] {
