@@ -66,6 +66,70 @@ func TestHeldTextIsNotOvertaken(t *testing.T) {
 	}
 }
 
+// TestHeldTextIsSentAtFinish checks that what a filter holds of a text is sent if the response ends with that text.
+func TestHeldTextIsSentAtFinish(t *testing.T) {
+	filters := bindFilters(t, wordFilter{find: "secret", put: "***"})
+	for name, api := range apis() {
+		for _, stream := range []bool{true, false} {
+			pl := newPipeline(t, api, filters, stream)
+			sent := play(t, pl,
+				func(b *response.Batch) { b.Text(0, abi.EncodingUTF8, []byte("a secret is a secre")) },
+				func(b *response.Batch) {
+					b.Finish(0, abi.FinishStop, nil)
+					b.Done(abi.DoneNow)
+				},
+			)
+			if pl.err != nil || !pl.w.Complete() {
+				t.Fatalf("%s, stream %v: %v", name, stream, pl.err)
+			}
+			if !stream {
+				sent = string(pl.w.AppendResponse(nil))
+			}
+			if got, _ := text(t, name, stream, []byte(sent)); got != "a *** is a secre" {
+				t.Errorf("%s, stream %v: got %q in\n%s", name, stream, got, sent)
+			}
+		}
+	}
+}
+
+// TestFinishSendsWhatIsHeld checks each kind of text in a stream that ends while a filter holds a part of it.
+func TestFinishSendsWhatIsHeld(t *testing.T) {
+	filters := bindFilters(t, wordFilter{find: "secret", put: "***"})
+	for _, tt := range []struct {
+		name   string
+		events func(b *response.Batch)
+		want   string // of the frame before the finish reason
+	}{
+		{"text", func(b *response.Batch) { b.Text(0, abi.EncodingUTF8, []byte("a secre")) }, `"content":"secre"`},
+		{"refusal", func(b *response.Batch) { b.Refusal(0, abi.EncodingUTF8, []byte("a secre")) }, `"refusal":"secre"`},
+		{"reasoning", func(b *response.Batch) { b.Reasoning(0, abi.ReasoningText, 0, abi.EncodingUTF8, []byte("a secre")) }, `"reasoning_content":"secre"`},
+		{"arguments of a call that the finish ends", func(b *response.Batch) {
+			b.ToolCall(0, 1, []byte("c"), []byte("f"))
+			b.ToolArguments(0, 1, abi.EncodingUTF8, []byte(`{"a":"secre"}`))
+		}, `{\"a\":\"secre\"}`},
+		{"arguments of a truncated call", func(b *response.Batch) {
+			b.ToolCall(0, 1, []byte("c"), []byte("f"))
+			b.ToolArguments(0, 1, abi.EncodingUTF8, []byte(`{"a":"secre`))
+			b.Finish(0, abi.FinishLength, nil)
+		}, `{\"a\":\"secre`},
+		{"log probabilities", func(b *response.Batch) {
+			b.Text(0, abi.EncodingUTF8, []byte("a"))
+			b.Extra(abi.ScopeChoice, 0, 0, []byte("logprobs"), []byte(`{"content":[{"token":"a"}]}`))
+		}, `"token":"a"`},
+	} {
+		pl := newPipeline(t, openai.API(), filters, true)
+		sent := play(t, pl, tt.events)
+		sent = play(t, pl, func(b *response.Batch) {
+			b.Finish(0, abi.FinishStop, nil)
+			b.Done(abi.DoneNow)
+		})
+		at, finish := strings.Index(sent, tt.want), strings.Index(sent, `"finish_reason":"`)
+		if pl.err != nil || at < 0 || finish < at {
+			t.Errorf("%s: %v, want %s before the finish reason in\n%s", tt.name, pl.err, tt.want, sent)
+		}
+	}
+}
+
 func TestLogprobsOfFilteredTextAreDropped(t *testing.T) {
 	pl := newPipeline(t, openai.API(), bindFilters(t, wordFilter{find: "secret", put: "***"}), true)
 	text := func(s string) func(b *response.Batch) {
