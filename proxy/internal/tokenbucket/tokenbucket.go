@@ -1,7 +1,10 @@
 // Package tokenbucket implements a token bucket for limits per minute that are exact, may be exceeded, and may change.
 package tokenbucket
 
-import "time"
+import (
+	"math"
+	"time"
+)
 
 // Bucket is a token bucket in the form of a leaky bucket (as a meter): its level is the usage, which drains at the
 // limit per minute. After an idle minute the whole limit can be used at once.
@@ -24,6 +27,7 @@ const (
 	// maxUses bounds the uses added at once and maxLevel bounds the level, so that sums do not overflow.
 	maxUses  = 1 << 36
 	maxLevel = 1 << 62
+	maxWait  = math.MaxInt64 / int64(time.Millisecond) // milliseconds
 )
 
 // Drain drains the bucket up to now.
@@ -77,5 +81,5 @@ func drainTime(units, limit int64) time.Duration {
 		return 0
 	}
 	perMillisecond := 1000 * limit
-	return time.Duration((units+perMillisecond-1)/perMillisecond) * time.Millisecond
+	return time.Duration(min((units+perMillisecond-1)/perMillisecond, maxWait)) * time.Millisecond
 }
