@@ -230,6 +230,7 @@ func TestChangeOfBudget(t *testing.T) {
 	const day = 24 * time.Hour
 	for _, tt := range []struct {
 		name             string
+		raised           cost.Nano // by an earlier command
 		spent, uncertain cost.Nano
 		change           func(c *budgets.Change)
 		left             cost.Nano
@@ -247,6 +248,14 @@ func TestChangeOfBudget(t *testing.T) {
 		{
 			name: "reset", spent: 4 * usd, change: func(c *budgets.Change) {}, left: 10 * usd,
 			want: "reset: 10 of 14 USD are left",
+		},
+		{
+			name: "reset after it was raised", raised: 5 * usd, spent: 8 * usd, change: func(c *budgets.Change) {}, left: 10 * usd,
+			want: "reset: 10 of 18 USD are left",
+		},
+		{
+			name: "reset of a budget that was raised by more than was spent", raised: 5 * usd, spent: 4 * usd, change: func(c *budgets.Change) {}, left: 11 * usd,
+			want: "nothing to reset: the budget per day of key alice has 11 USD left",
 		},
 		{
 			name: "reset of an unused budget", change: func(c *budgets.Change) {}, left: 10 * usd,
@@ -281,14 +290,22 @@ func TestChangeOfBudget(t *testing.T) {
 			if tt.spent > 0 {
 				charge(t, a, tt.spent, tt.uncertain)
 			}
-			c, _, err := budgets.NewConfigured(cfg, "key", "alice", "day", "", "because", noon)
-			if err != nil {
-				t.Fatal(err)
-			}
-			tt.change(c)
 			ctx, cancel := context.WithTimeout(t.Context(), eventTimeout)
 			defer cancel()
-			text, err := budgets.Request(ctx, dir, c, time.Time{})
+			request := func(change func(c *budgets.Change)) (string, error) {
+				c, _, err := budgets.NewConfigured(cfg, "key", "alice", "day", "", "because", noon)
+				if err != nil {
+					t.Fatal(err)
+				}
+				change(c)
+				return budgets.Request(ctx, dir, c, time.Time{})
+			}
+			if tt.raised > 0 {
+				if _, err := request(func(c *budgets.Change) { c.Raise = tt.raised }); err != nil {
+					t.Fatal(err)
+				}
+			}
+			text, err := request(tt.change)
 			if tt.fails != (err != nil) {
 				t.Fatalf("got %q, error %v", text, err)
 			}

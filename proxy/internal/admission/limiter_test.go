@@ -43,6 +43,29 @@ func TestGrow(t *testing.T) {
 	}
 }
 
+// TestReleaseReturnsEverything checks that the release of a request returns its slot and the memory of its response,
+// once.
+func TestReleaseReturnsEverything(t *testing.T) {
+	c := newController(1, 1<<30)
+	for range 2 {
+		var v, other Reservation
+		if e := c.ReserveFor(&v, "key", nil); e != nil {
+			t.Fatal(e)
+		}
+		if e := v.GrowResponse(10 * uncountedBody); e != nil || c.BodyMemory() == 0 {
+			t.Fatalf("%v, %d bytes counted", e, c.BodyMemory())
+		}
+		if c.Reserve(&other) == nil {
+			t.Fatal("a second request was admitted")
+		}
+		v.Release()
+		v.Release()
+		if c.Requests() != 0 || c.BodyMemory() != 0 {
+			t.Errorf("%d requests and %d bytes are still counted", c.Requests(), c.BodyMemory())
+		}
+	}
+}
+
 // TestCopiesGiveWay checks that copies of requests are not admitted while clients use most of their capacity, nor
 // beyond the limits of copies.
 func TestCopiesGiveWay(t *testing.T) {

@@ -52,6 +52,24 @@ func TestSignedReasoningIsNotEdited(t *testing.T) {
 	}
 }
 
+// TestHeldArgumentsAreBounded checks that arguments, which are held until they are complete, do not fill the memory.
+func TestHeldArgumentsAreBounded(t *testing.T) {
+	pl := newPipeline(t, openai.API(), bindFilters(t, wordFilter{find: "secret", put: "***"}), true)
+	pl.read(func(b *response.Batch) { b.ToolCall(0, 1, []byte("c"), []byte("f")) })
+	piece := []byte(strings.Repeat("x", 1<<20))
+	for n := 0; n < response.DefaultMaxHeld; n += len(piece) {
+		pl.read(func(b *response.Batch) { b.ToolArguments(0, 1, abi.EncodingEscaped, piece) })
+		if pl.run(); pl.err != nil {
+			t.Fatalf("after %d bytes: %v", n+len(piece), pl.err)
+		}
+	}
+	pl.read(func(b *response.Batch) { b.ToolArguments(0, 1, abi.EncodingEscaped, []byte("x")) })
+	pl.run()
+	if e, ok := pl.err.(*apierror.Error); !ok || e.Code != "upstream_answer_too_large" {
+		t.Errorf("got %v", pl.err)
+	}
+}
+
 // TestHeldTextIsNotOvertaken checks that held text is sent before anything that follows it in its choice.
 func TestHeldTextIsNotOvertaken(t *testing.T) {
 	pl := newPipeline(t, openai.API(), bindFilters(t, wordFilter{find: "secret", put: "***"}), true)

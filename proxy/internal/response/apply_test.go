@@ -189,3 +189,46 @@ func TestAmbiguousJSONIsAProviderError(t *testing.T) {
 		})
 	}
 }
+
+// TestRejectedBatchReservesNothing checks that the tool calls and reasoning of rejected batches take no place of those
+// that follow.
+func TestRejectedBatchReservesNothing(t *testing.T) {
+	both(t, func(t *testing.T, r *run) {
+		for round := range int32(2 * abi.MaxKeys) {
+			_ = r.reject(func(b *response.Batch) {
+				b.ToolCall(0, 10+round, nil, []byte("f"))
+				b.Reasoning(0, abi.ReasoningText, 10+round, 0, []byte("a"))
+				b.Text(-1, 0, nil)
+			})
+		}
+		r.apply(func(b *response.Batch) {
+			b.Reasoning(0, abi.ReasoningText, 1, 0, []byte("a"))
+			b.ToolCall(0, 1, nil, []byte("f"))
+		})
+		if !r.w.HasTool(0, 1) {
+			t.Error("the tool call did not start")
+		}
+	})
+}
+
+// TestRevoke checks that a response which was rejected after Apply becomes an HTTP status if nothing of it was sent, and
+// otherwise ends with an error frame.
+func TestRevoke(t *testing.T) {
+	for _, sent := range []bool{false, true} {
+		r := newRun(t, response.Options{Stream: true})
+		r.apply(text("a"))
+		if sent {
+			r.w.Consume()
+		}
+		r.apply(text("rejected"))
+		r.apply(stop)
+		r.w.Revoke(apierror.Fail(abi.FailDenied, "denied", "", "No."))
+		out := string(r.w.Output())
+		if r.w.Complete() || r.w.Failed() == nil || r.w.Started() != sent || strings.Contains(out, `"code":"denied"`) != sent {
+			t.Errorf("sent %v: complete %v, failed %v, started %v, output %s", sent, r.w.Complete(), r.w.Failed(), r.w.Started(), out)
+		}
+		if !sent && out != "" {
+			t.Errorf("the output still has %s", out)
+		}
+	}
+}

@@ -4,6 +4,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/sluice-gateway/sluice/proxy/internal/apierror"
 	"github.com/sluice-gateway/sluice/proxy/internal/response"
 	"github.com/sluice-gateway/sluice/sdk/abi"
 )
@@ -69,5 +70,43 @@ func TestLastUsageCountWins(t *testing.T) {
 	r.apply(stop)
 	if u := r.w.Usage(); u.Prompt != 12 || u.Completion != 8 || u.Total != 20 {
 		t.Errorf("usage %+v", u)
+	}
+}
+
+// TestUsageInStreamOnlyIfAsked checks that a stream ends with the usage only for clients that ask for it.
+func TestUsageInStreamOnlyIfAsked(t *testing.T) {
+	for _, asked := range []bool{true, false} {
+		r := newRun(t, response.Options{Stream: true, IncludeUsage: asked})
+		r.apply(text("a"))
+		r.apply(stop)
+		if got := string(r.w.Output()); strings.Contains(got, `"usage":{`) != asked || !strings.HasSuffix(got, "data: [DONE]\n\n") {
+			t.Errorf("asked %v: got %s", asked, got)
+		}
+	}
+}
+
+// TestAccountedUsage checks that what has arrived of an incomplete response is charged for, although the provider's
+// count is older.
+func TestAccountedUsage(t *testing.T) {
+	for _, tt := range []struct {
+		name                string
+		end                 func(r *run)
+		reported, accounted int64
+	}{
+		{"complete", func(r *run) { r.apply(stop) }, 1, 1},
+		{"broken off", func(r *run) { r.w.Fail(response.Truncated()) }, 1, 10},
+		{"rejected by a filter after its end", func(r *run) { r.apply(stop); r.w.Revoke(apierror.Fail(abi.FailDenied, "", "", "")) }, 1, 1},
+	} {
+		r := newRun(t, response.Options{})
+		r.apply(func(b *response.Batch) {
+			b.Usage(abi.UsagePrompt, 5)
+			b.Usage(abi.UsageCompletion, 1)
+			b.Text(0, 0, []byte(strings.Repeat("word", 10)))
+		})
+		tt.end(r)
+		u, a := r.w.Usage(), r.w.Accounted()
+		if u.Completion != tt.reported || a.Completion != tt.accounted || a.Total != 5+tt.accounted || a.Estimated != (tt.reported != tt.accounted) {
+			t.Errorf("%s: reported %+v, accounted %+v", tt.name, u, a)
+		}
 	}
 }

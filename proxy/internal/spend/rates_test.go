@@ -36,6 +36,30 @@ type admitted struct{ *spend.Hold }
 
 func (a admitted) Release(tokens int64, at time.Time) { a.Settle(spend.Used{Tokens: tokens}, at) }
 
+// TestFurtherAttemptIsNoRequest checks that a further attempt of a request in flight uses neither the rate of requests
+// nor a slot.
+func TestFurtherAttemptIsNoRequest(t *testing.T) {
+	c := limitedKey(t, spend.NewBook(spend.Options{}), config.Limits{Concurrent: 1, RequestsPerMinute: 3})
+	for range 2 {
+		first, e := c.Admit(1, 1, now)
+		if e != nil {
+			t.Fatal(e)
+		}
+		var again spend.Hold
+		if e := again.Reserve(spend.Scopes{spend.Key: c.account}, &spend.Need{Again: true}, now); e != nil {
+			t.Fatal(e)
+		}
+		again.Settle(spend.Used{}, now)
+		if _, e := c.Admit(1, 1, now); e == nil {
+			t.Error("a second request was admitted while the first one is in flight")
+		}
+		first.Release(2, now)
+	}
+	if r, _ := c.Remaining(now); r.Requests != 1 {
+		t.Errorf("%d requests are left, want 1", r.Requests)
+	}
+}
+
 func open(tb interface{ Fatal(...any) }, b *spend.Book, limits ...spend.Limit) *spend.Accounts {
 	a, err := b.Open(limits, now)
 	if err != nil {

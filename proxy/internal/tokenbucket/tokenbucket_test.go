@@ -107,6 +107,20 @@ func TestHugeUsesDoNotOverflow(t *testing.T) {
 	}
 }
 
+// TestDrainingKeepsFractions checks that draining often loses no part of a microsecond.
+func TestDrainingKeepsFractions(t *testing.T) {
+	const perMicrosecond = int64(time.Minute / time.Microsecond) // the limit of which one use drains in a microsecond
+	var b tokenbucket.Bucket
+	b.Drain(perMicrosecond, start)
+	b.Add(perMicrosecond)
+	for i := range 1000 {
+		b.Drain(perMicrosecond, start.Add(time.Duration(i+1)*1500*time.Nanosecond))
+	}
+	if got, want := b.Level(), perMicrosecond-1500; got != want {
+		t.Errorf("level %d after 1,500 µs, want %d", got, want)
+	}
+}
+
 // TestDrainingOftenDrainsTheSame checks that the level depends on the time and not on how often the bucket was drained.
 func TestDrainingOftenDrainsTheSame(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {

@@ -59,6 +59,32 @@ func TestChunksInPieces(t *testing.T) {
 	})
 }
 
+// TestMalformedChunks checks the reasons for rejecting a body, of which a part may have been decoded.
+func TestMalformedChunks(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct{ wire, want, objection string }{
+		{"5\r\nhello world\r\n0\r\n\r\n", "hello", "chunk longer than its size"},
+		{"5\r\nhello\rx", "hello", "chunk longer than its size"},
+		{"5\r\nhello!\n0\r\n\r\n", "hello", "chunk longer than its size"},
+		{"fffffffffffffff\r\n", "", ""},
+		{"0000000000000001\r\n", "", "chunk size too large"},
+		{"8000000000000000\r\n", "", "chunk size too large"},
+		{"\r\n", "", "malformed chunk size"},
+		{"-1\r\n", "", "malformed chunk size"},
+		{"5\n", "", "malformed chunk size"},
+		{"5;\n", "", "malformed chunk extension"},
+		{"5;" + strings.Repeat("x", maxExtension+1), "", "chunk extension too long"},
+		{"0\r\na: \x00", "", "malformed trailer"},
+		{"0\r\n" + strings.Repeat("x", maxTrailer+1), "", "trailers too long"},
+		{"0\r\n\rx", "", "malformed end of the chunks"},
+	} {
+		b := newBody(chunked, 0)
+		if out, _, objection := decodeAll(&b, []byte(tt.wire)); string(out) != tt.want || objection != tt.objection || b.done {
+			t.Errorf("%.30q: got %q, done %v, objection %q, want %q and %q", tt.wire, out, b.done, objection, tt.want, tt.objection)
+		}
+	}
+}
+
 func hexDigits(n int) string {
 	const digits = "0123456789abcdef"
 	if n < 16 {

@@ -291,6 +291,8 @@ func TestUsageVariants(t *testing.T) {
 		{"Moonshot", `{"prompt_tokens":3,"completion_tokens":4,"cached_tokens":2}`, `{"prompt_tokens":3,"completion_tokens":4,"total_tokens":7,"prompt_tokens_details":{"cached_tokens":2}}`},
 		{"OpenRouter", `{"prompt_tokens":3,"completion_tokens":4,"prompt_tokens_details":{"cached_tokens":1,"cache_write_tokens":2,"audio_tokens":0,"video_tokens":5}}`,
 			`{"prompt_tokens":3,"completion_tokens":4,"total_tokens":7,"prompt_tokens_details":{"cached_tokens":1,"cache_creation_tokens":2,"audio_tokens":0,"video_tokens":5}}`},
+		{"cache not included in prompt_tokens", `{"prompt_tokens":3,"completion_tokens":4,"prompt_tokens_details":{"cached_tokens":100,"cache_creation_tokens":20}}`,
+			`{"prompt_tokens":123,"completion_tokens":4,"total_tokens":127,"prompt_tokens_details":{"cached_tokens":100,"cache_creation_tokens":20}}`},
 		{"invalid counts", `{"prompt_tokens":-3,"completion_tokens":"4","total_tokens":1.5}`, `{"prompt_tokens":7,"completion_tokens":1,"total_tokens":8,"estimated":true}`},
 		{"nulls", `{"prompt_tokens":1,"completion_tokens":2,"prompt_tokens_details":null,"completion_tokens_details":null}`, `{"prompt_tokens":1,"completion_tokens":2,"total_tokens":3}`},
 	}
