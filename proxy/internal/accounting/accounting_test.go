@@ -283,22 +283,19 @@ func TestChangeOfBudget(t *testing.T) {
 		},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			t.Parallel() // the command polls for its result
-			dir, cfg := t.TempDir(), parse(t, budgets10)
-			o, _ := options(dir)
-			_, a := open(t, cfg, o)
+			cfg := parse(t, budgets10)
+			o, _ := options(t.TempDir())
+			b, a := open(t, cfg, o)
 			if tt.spent > 0 {
 				charge(t, a, tt.spent, tt.uncertain)
 			}
-			ctx, cancel := context.WithTimeout(t.Context(), eventTimeout)
-			defer cancel()
 			request := func(change func(c *budgets.Change)) (string, error) {
 				c, _, err := budgets.NewConfigured(cfg, "key", "alice", "day", "", "because", noon)
 				if err != nil {
 					t.Fatal(err)
 				}
 				change(c)
-				return budgets.Request(ctx, dir, c, time.Time{})
+				return b.Change(c)
 			}
 			if tt.raised > 0 {
 				if _, err := request(func(c *budgets.Change) { c.Raise = tt.raised }); err != nil {
@@ -319,5 +316,27 @@ func TestChangeOfBudget(t *testing.T) {
 				t.Errorf("%v USD are left, want %v", s[0].Left(), tt.left)
 			}
 		})
+	}
+}
+
+// TestCommandChangesBudget checks that a change which a command writes into the state folder reaches the gateway, also
+// if a reload has opened the journal.
+func TestCommandChangesBudget(t *testing.T) {
+	dir, cfg := t.TempDir(), parse(t, budgets10)
+	o, _ := options(dir)
+	b, _ := open(t, parse(t, ""), o)
+	if err := b.Prepare(cfg); err != nil {
+		t.Fatal(err)
+	}
+	a := use(t, b, cfg)
+	c, end, err := budgets.NewConfigured(cfg, "key", "alice", "day", "5", "because", noon)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), eventTimeout)
+	defer cancel()
+	text, err := budgets.Request(ctx, dir, c, end)
+	if s := a.Status(noon); err != nil || !strings.Contains(text, "15 of 15 USD are left") || s[0].Left() != 15*usd {
+		t.Errorf("got %q, error %v, %v USD are left", text, err, s[0].Left())
 	}
 }
