@@ -120,6 +120,32 @@ var edits = []edit{
 		tests: "TestFurtherAttemptIsNoRequest",
 	},
 
+	// Attempts that failed.
+	{
+		what: "holds of failed attempts outlast the request",
+		file: "proxy/internal/booking/failed.go",
+		old:  "\tfor i, h := range f.holds {\n\t\th.Settle(f.used[i], now)\n\t}\n", new: "",
+		tests: "TestFailedAttempts",
+	},
+	{
+		what: "what an attempt has cost is spent twice",
+		file: "proxy/internal/booking/failed.go",
+		old:  "\tf.unheld = spend.Used{}\n", new: "",
+		tests: "TestFailedAttempts",
+	},
+	{
+		what: "another attempt counts as another request",
+		file: "proxy/internal/booking/failed.go",
+		old:  "Again: true, ", new: "",
+		tests: "TestFailedAttempts",
+	},
+	{
+		what: "what is certain to be billed is booked as unknown",
+		file: "proxy/internal/booking/booking.go",
+		old:  "\tif counted {\n", new: "\tif false {\n",
+		tests: "TestUnknown",
+	},
+
 	// Routing.
 	{
 		what: "targets with an open circuit are not last",
