@@ -55,8 +55,9 @@ func newPluginTestCommand(o *options) *cobra.Command {
 			"the same.\n\n" +
 			"A Go plugin's folder is also compiled for this machine, without a network, and the vectors run on the native code, which\n" +
 			"must give the same results. A panic is printed with its source line. --debug waits for a debugger first.\n\n" +
-			"--update writes the want.txt of vectors that differ; review its diff. --watch builds the plugin of a folder whenever its\n" +
-			"source changes, and runs the vectors whenever the module or a vector changes, until it is interrupted.\n\n" +
+			"--update writes the want.txt of vectors that differ, unless the plugin failed; review its diff. --watch builds the plugin\n" +
+			"of a folder whenever its source changes, and runs the vectors whenever the module or a vector changes, until it is\n" +
+			"interrupted.\n\n" +
 			"The exit code is the number of vectors that failed, at most 99. If no vector could be run, the exit code is 1, 2 or 3, as\n" +
 			"for other commands, with an error and no line about vectors.",
 		Example: "  sluice plugin test\n  sluice plugin test plugin.wasm --run tools --watch\n  sluice plugin test recorded --update",

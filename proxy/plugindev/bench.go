@@ -65,7 +65,7 @@ func timedCalls(c testCase, b *Binding) []Call {
 		return v.Run(b, true).Calls
 	}
 	begin := time.Now()
-	_, _, cost := c.outcome(b)
+	cost := c.outcome(b).cost
 	took := time.Since(begin)
 	if cost.Reads > 0 {
 		n := int64(cost.Reads)

@@ -58,7 +58,7 @@ type Host struct {
 
 // NewHost creates a Host. The caller closes it after its plugins.
 func NewHost(o Options) (*Host, error) {
-	h, err := plugin.New(plugin.Options{Shared: o.Engine.engine, PluginLog: o.PluginLog})
+	h, err := plugin.New(plugin.Options{Shared: o.Engine.engine, PluginLog: o.PluginLog, NoBreaker: true})
 	if err != nil {
 		return nil, err
 	}

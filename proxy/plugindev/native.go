@@ -405,7 +405,7 @@ func (s *Suite) testNative(ctx context.Context, h *Host, name string, n *Native,
 			}
 			continue
 		}
-		text, _, _ := c.outcome(b)
+		text := c.outcome(b).text
 		failure := n.takeFailure()
 		switch {
 		case text != texts[i]:

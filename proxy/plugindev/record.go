@@ -234,10 +234,8 @@ func (w *RecordWriter) writeFolder(name string, files map[string][]byte) (err er
 	}
 	o := v.Outcome(w.binding)
 	problem := strings.Join(o.Problems(), "\n")
-	for _, r := range []Result{o.Whole, o.Stream} {
-		if r.Broken {
-			problem = r.Err.Error()
-		}
+	if err := o.failure(); err != nil {
+		problem = err.Error()
 	}
 	if problem == "" {
 		if err := os.WriteFile(filepath.Join(dir, WantFile), []byte(o.Text()), 0o600); err != nil {

@@ -28,7 +28,7 @@ func (s *Suite) Replay(ctx context.Context, h *Host, a, b Module) (n int, differ
 				texts[i] = "-- settings --\n" + err.Error()
 				continue
 			}
-			texts[i], _, _ = c.outcome(bound)
+			texts[i] = c.outcome(bound).text
 		}
 		if text := diff(texts[0], texts[1], "A", "B"); text != "" {
 			differences = append(differences, Difference{c.name(), text})

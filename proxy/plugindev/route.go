@@ -56,23 +56,24 @@ func (r *Route) name() string              { return r.Name }
 func (r *Route) dir() string               { return r.Dir }
 func (r *Route) settings() json.RawMessage { return r.more.Settings }
 
-func (r *Route) outcome(b *Binding) (text string, problems []string, cost Cost) {
+func (r *Route) outcome(b *Binding) outcome {
 	p := b.binding.Plugin()
 	before := p.Stats().Fuel
 	order, why, err := b.binding.Choose(context.Background(), r.Input, r.targets)
-	cost = Cost{Request: p.Stats().Fuel - before}
+	cost := Cost{Request: p.Stats().Fuel - before}
 	cost.addCall(cost.Request, plugin.DefaultEventFuel, len(r.Input))
 	if err != nil {
-		return "-- error --\n" + err.Error() + "\n", nil, cost
+		return outcome{text: "-- error --\n" + err.Error() + "\n", failure: callFailure(err), cost: cost}
 	}
-	text = "-- order --\n" + strings.Trim(fmt.Sprint(order), "[]") + "\n"
+	text := "-- order --\n" + strings.Trim(fmt.Sprint(order), "[]") + "\n"
 	if why != "" {
 		text += "-- explain --\n" + why + "\n"
 	}
+	o := outcome{text: text, cost: cost}
 	if cost.Share > MaxShare {
-		problems = append(problems, budgetProblem(cost.Share))
+		o.problems = append(o.problems, budgetProblem(cost.Share))
 	}
-	return text, problems, cost
+	return o
 }
 
 func (r *Route) variants(*Binding, func(variant, want, got string)) {}

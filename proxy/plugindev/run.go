@@ -28,6 +28,10 @@ type Result struct {
 	Calls    []Call // in the order in which they were made
 	Err      error  // the error that ended the last attempt; nil if it succeeded
 	Broken   bool   // the plugin itself failed
+
+	// Rejected is the code of the error with which the gateway rejects the request, without calling the plugin; empty
+	// if it does not.
+	Rejected string
 }
 
 // Call is one call of the plugin.
@@ -116,7 +120,7 @@ func (v *Vector) run(b *Binding, h runMode) Result {
 	h.stream = h.stream && streams(v.Form)
 	request := newRequest(api, h.stream)
 	if err := request.Parse(bytes.Clone(v.Request), clientapi.Limits{}); err != nil {
-		return Result{Response: "request.json is rejected: " + err.Error()}
+		return Result{Response: "request.json is rejected: " + err.Error(), Rejected: cmp.Or(err.Code, string(err.Kind))}
 	}
 	client, responded := api, request
 	if h.clientRequest != nil {

@@ -113,8 +113,9 @@ func (c *scorer) deterministic(try func(string)) {
 		if err != nil {
 			continue
 		}
-		first, _, cost := one.outcome(b)
-		again, _, costAgain := one.outcome(b)
+		o, next := one.outcome(b), one.outcome(b)
+		first, cost := o.text, o.cost
+		again, costAgain := next.text, next.cost
 		switch {
 		case first != again:
 			try(one.name() + ":\n" + Diff(first, again))
@@ -440,8 +441,8 @@ func (c *scorer) router() {
 			more := *r
 			more.Input = bytes.ReplaceAll(r.Input, []byte("{"), []byte(`{"x_sluice_unknown":[1],`))
 			more.Input = bytes.ReplaceAll(more.Input, []byte(",}"), []byte("}"))
-			want, _, _ := r.outcome(bound)
-			got, _, _ := more.outcome(bound)
+			want := r.outcome(bound).text
+			got := more.outcome(bound).text
 			try(prefixName(r.Name, Diff(want, got)))
 		}
 	})

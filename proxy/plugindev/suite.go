@@ -10,6 +10,8 @@ import (
 	"path/filepath"
 	"regexp"
 	"strings"
+
+	"github.com/sluice-gateway/sluice/proxy/internal/plugin"
 )
 
 // SuiteFile is the file at the root of a folder of vectors that names their plugin; see Suite. Recordings have one.
@@ -31,12 +33,18 @@ type testCase interface {
 	name() string
 	dir() string
 	settings() json.RawMessage // settings that replace the suite's; empty means the suite's
-	// outcome runs the test case, and returns the contents of want.txt, and problems that are errors whatever want.txt
-	// contains.
-	outcome(b *Binding) (text string, problems []string, cost Cost)
+	outcome(b *Binding) outcome
 	// variants runs the test case in every way that must give the same outcome, and calls differs for each that gives
 	// another one.
 	variants(b *Binding, differs func(variant, want, got string))
+}
+
+// outcome is the result of running a test case.
+type outcome struct {
+	text     string   // contents of want.txt
+	problems []string // errors whatever want.txt contains
+	failure  error    // the plugin itself failed, which --update does not write to want.txt; nil if it did not
+	cost     Cost
 }
 
 // OpenSuite reads the vectors below a folder, in the order of their names, and its suite.json if there is one.
@@ -182,7 +190,7 @@ func (s *Suite) Test(ctx context.Context, h *Host, m Module, o TestOptions) ([]T
 			if err != nil {
 				continue // testFresh has reported it
 			}
-			text, _, _ := c.outcome(b)
+			text := c.outcome(b).text
 			if round == 0 {
 				continue // only in the second round has the instance served every other vector
 			}
@@ -212,10 +220,10 @@ func (s *Suite) testFresh(ctx context.Context, c testCase, bindings *bindings, u
 		t.fail("settings", err.Error())
 		return "", nil
 	}
-	text, problems, cost := c.outcome(b)
-	t.Cost = cost
+	o := c.outcome(b)
+	text, t.Cost = o.text, o.cost
 	const where = "fresh instance"
-	for _, p := range problems {
+	for _, p := range o.problems {
 		t.fail(where, p)
 	}
 	file := filepath.Join(c.dir(), WantFile)
@@ -224,6 +232,9 @@ func (s *Suite) testFresh(ctx context.Context, c testCase, bindings *bindings, u
 	case err != nil && !errors.Is(err, fs.ErrNotExist):
 		return "", err
 	case err == nil && string(want) == text:
+	case update && o.failure != nil:
+		t.fail(where, "the plugin failed, so want.txt is not written: "+o.failure.Error())
+	case update && len(o.problems) > 0: // want.txt must not hide them
 	case update:
 		t.Updated = true
 		return text, os.WriteFile(file, []byte(text), 0o644)
@@ -272,11 +283,11 @@ func (v *Vector) name() string              { return v.Name }
 func (v *Vector) dir() string               { return v.Dir }
 func (v *Vector) settings() json.RawMessage { return v.Settings }
 
-func (v *Vector) outcome(b *Binding) (text string, problems []string, cost Cost) {
+func (v *Vector) outcome(b *Binding) outcome {
 	o := v.Outcome(b)
-	cost = o.Whole.Cost
+	cost := o.Whole.Cost
 	cost.Share = o.Share()
-	return o.Text(), o.Problems(), cost
+	return outcome{o.Text(), o.Problems(), o.failure(), cost}
 }
 
 const (
@@ -320,6 +331,14 @@ func (v *Vector) variants(b *Binding, differs func(variant, want, got string)) {
 			check(fmt.Sprintf("after a client that left at event %d", n), runMode{})
 		}
 	}
+}
+
+// callFailure returns err if the plugin itself failed, and otherwise nil.
+func callFailure(err error) error {
+	if failed, ok := errors.AsType[*plugin.CallError](err); ok {
+		return failed
+	}
+	return nil
 }
 
 // text returns the part of a result that must not depend on how a vector is run.

@@ -69,20 +69,20 @@ func (t *FilteredText) name() string              { return t.Name }
 func (t *FilteredText) dir() string               { return t.Dir }
 func (t *FilteredText) settings() json.RawMessage { return t.own }
 
-func (t *FilteredText) outcome(b *Binding) (text string, problems []string, cost Cost) {
-	text, cost = t.filter(b, t.Text)
+func (t *FilteredText) outcome(b *Binding) outcome {
+	text, cost, err := t.filter(b, t.Text)
+	o := outcome{text: text, cost: cost, failure: callFailure(err)}
 	if cost.Share > MaxShare {
-		problems = append(problems, budgetProblem(cost.Share))
+		o.problems = append(o.problems, budgetProblem(cost.Share))
 	}
-	return text, problems, cost
+	return o
 }
 
 // filter passes the text to the filter in pieces.
-func (t *FilteredText) filter(b *Binding, pieces ...string) (outcome string, cost Cost) {
+func (t *FilteredText) filter(b *Binding, pieces ...string) (outcome string, cost Cost, err error) {
 	filtering := plugin.Filtering{Tags: t.Tags}
 	var out strings.Builder
 	var held []byte
-	var err error
 	for i, piece := range pieces {
 		flags := abi.TextStreamed
 		if len(pieces) == 1 {
@@ -115,7 +115,7 @@ func (t *FilteredText) filter(b *Binding, pieces ...string) (outcome string, cos
 	for set := filtering.Set; set != 0; set &= set - 1 {
 		outcome += "-- tag --\n" + t.Tags[bits.TrailingZeros64(set)] + "\n"
 	}
-	return outcome, cost
+	return outcome, cost, err
 }
 
 // variants passes the text of a response in pieces, as a stream does. Pieces do not split a character.
@@ -123,9 +123,9 @@ func (t *FilteredText) variants(b *Binding, differs func(variant, want, got stri
 	if t.What >= abi.WhatSystem {
 		return
 	}
-	want, _ := t.filter(b, t.Text)
+	want, _, _ := t.filter(b, t.Text)
 	check := func(variant string, pieces ...string) {
-		if got, _ := t.filter(b, pieces...); got != want {
+		if got, _, _ := t.filter(b, pieces...); got != want {
 			differs(variant, want, got)
 		}
 	}

@@ -36,6 +36,10 @@ type Vector struct {
 	Headers     map[string]string `json:"headers"`      // headers of the response, with lower-case names
 	Truncated   bool              `json:"truncated"`    // the response is cut off at the end of the file
 
+	// Rejected is the code of the error with which the gateway rejects the request, without calling the plugin; empty if
+	// it does not. Without it, such a vector would test nothing and pass.
+	Rejected string `json:"rejected"`
+
 	// Answers are the responses to several attempts, if Response is nil. The next attempt is made if one fails in a way
 	// for which the gateway would try another target. Their bodies are the files answer.1.json, answer.2.sse and so on.
 	Answers []Answer `json:"answers"`
@@ -165,11 +169,12 @@ func readOptional(dir, name string) ([]byte, error) {
 type Outcome struct {
 	Whole, Stream Result
 	text          string
+	rejected      string // Vector.Rejected
 }
 
 // Outcome runs the vector for both clients.
 func (v *Vector) Outcome(b *Binding) Outcome {
-	o := Outcome{Whole: v.Run(b, false), Stream: v.Run(b, true)}
+	o := Outcome{Whole: v.Run(b, false), Stream: v.Run(b, true), rejected: v.Rejected}
 	var text strings.Builder
 	section := func(name, s string) {
 		if s != "" {
@@ -191,6 +196,12 @@ func (o Outcome) Text() string { return o.text }
 
 // Problems returns what is wrong with an outcome regardless of want.txt.
 func (o Outcome) Problems() (problems []string) {
+	for _, r := range []Result{o.Whole, o.Stream} {
+		if r.Rejected != o.rejected {
+			problems = append(problems, rejectedProblem(r, o.rejected))
+			break
+		}
+	}
 	if w, s := o.Whole, o.Stream; w.Request != s.Request || w.Warnings != s.Warnings {
 		problems = append(problems, "two runs of the same request build different upstream requests\n"+Diff(w.Request+w.Warnings, s.Request+s.Warnings))
 	}
@@ -200,8 +211,26 @@ func (o Outcome) Problems() (problems []string) {
 	return problems
 }
 
+// rejectedProblem describes a result whose rejection by the gateway is not the one that vector.json declares.
+func rejectedProblem(r Result, declared string) string {
+	if r.Rejected == "" {
+		return fmt.Sprintf("the gateway accepts the request: remove \"rejected\": %q from vector.json", declared)
+	}
+	return fmt.Sprintf("the plugin is not called: %s\nCorrect request.json, or declare \"rejected\": %q in vector.json", r.Response, r.Rejected)
+}
+
 func budgetProblem(share float64) string {
 	return fmt.Sprintf("a call used %.0f%% of its budget, more than %.0f%%", 100*share, 100*MaxShare)
+}
+
+// failure returns the error of the plugin itself, or nil if it did not fail.
+func (o Outcome) failure() error {
+	for _, r := range []Result{o.Whole, o.Stream} {
+		if r.Broken {
+			return r.Err
+		}
+	}
+	return nil
 }
 
 // Share returns the largest share of its budget that a call used.

@@ -215,7 +215,7 @@ func (b *Binding) call(ctx context.Context, inv *invocation, t tenant) error {
 	if !p.exports[inv.export] {
 		return &CallError{Plugin: p.name, Binding: b.name, Call: inv.export.String(), Kind: KindProtocol, Reason: "the plugin does not export it"}
 	}
-	counted := t.kind != tenantShadow // by the circuit breaker
+	counted := t.kind != tenantShadow && !p.host.options.NoBreaker // by the circuit breaker
 	if counted && (exports[inv.export].begins || inv.begins) {
 		if wait := p.breaker.admit(inv.ticket, t); wait > 0 {
 			p.counts.recordFailure(KindOpen)
