@@ -23,6 +23,8 @@ import (
 type requestTree struct {
 	roots atomic.Pointer[map[string]*importNode] // first import, by the summary
 
+	unpredicted atomic.Int32 // recorded calls that could not be predicted, until one could
+
 	mu    sync.Mutex
 	nodes atomic.Int32 // changes under mu
 }
@@ -56,6 +58,9 @@ const (
 	maxResults    = 16  // of one import
 	maxPredicted  = 512 // bytes of the arguments, or of the result, of one import
 	maxParameters = 12
+
+	// A binding whose first calls cannot be predicted, such as of a plugin that reads all of the body, records no more.
+	maxUnpredicted = 64
 )
 
 // replayable has the imports that are run without a guest: those that read the client's body and describe the request.
@@ -84,6 +89,9 @@ func newRequestTree(p *Plugin, parts abi.SummaryParts) *requestTree {
 // has to be called.
 func (p *Plugin) replay(inv *invocation) (ok bool) {
 	tree := inv.binding.requests
+	if len(*tree.roots.Load()) == 0 {
+		return false
+	}
 	r, _ := p.replays.Get().(*replayer)
 	if r == nil {
 		r = &replayer{call: call{plugin: p}}
@@ -159,10 +167,10 @@ type importStep struct {
 	output []byte
 }
 
-// begin begins to record a call with a summary, unless the tree is full or the call is known to be unpredictable.
+// begin begins to record a call with a summary, unless the tree is full or the call is unlikely to be predictable.
 func (r *importRecorder) begin(t *requestTree, summary []byte) {
 	r.steps, r.tree, r.failed = r.steps[:0], nil, false
-	if t == nil || t.nodes.Load() >= maxNodes {
+	if t == nil || t.nodes.Load() >= maxNodes || t.unpredicted.Load() >= maxUnpredicted {
 		return
 	}
 	if n := t.root(summary); n == nil || n.index != unpredictable {
@@ -203,7 +211,12 @@ func (r *importRecorder) endImport(result uint64, buffer []byte) {
 
 // commit adds the recorded call to the tree. summary is the call's input.
 func (r *importRecorder) commit(summary []byte) {
-	if r.tree != nil && (!r.failed || len(r.steps) == 0) {
+	switch {
+	case r.tree == nil:
+	case r.failed && len(r.steps) > 0:
+		r.tree.unpredicted.Add(1)
+	default:
+		r.tree.unpredicted.Store(0)
 		r.tree.add(summary, r.steps, r.failed)
 	}
 	clear(r.steps)

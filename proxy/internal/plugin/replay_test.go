@@ -179,6 +179,41 @@ func TestReplayIsBounded(t *testing.T) {
 	}
 }
 
+// TestReplayOfUnpredictableCalls has a plugin read a value that is too long to be predicted, many times. After that, the
+// gateway does not try to predict the plugin's other calls either, and spares itself the recording of each.
+func TestReplayOfUnpredictableCalls(t *testing.T) {
+	const pathAt, valueAt = 8 << 10, 16 << 10
+	m := newModule("request_path", "body_get").base()
+	m.Data(pathAt, b("/chat/model"))
+	m.export(abi.ExportSummary, "i", i32(0))
+	m.export(abi.ExportRequest, "ii",
+		i32(pathAt), i32(5), m.call("request_path"), w.Drop,
+		i32(pathAt+5), i32(6), i32(valueAt), i32(4096), m.call("body_get"), w.Drop, i32(0))
+	bound := bind(t, load(t, newHost(t, plugin.Options{Replay: true}), plugin.Spec{Wasm: m.Bytes()}), plugin.BindingConfig{Paths: []string{"/*"}})
+	send := func(model string) (replayed bool) {
+		o, fuel := request(t, bound, "{}", newAttempt(t, fmt.Sprintf(`{"model":%q,"messages":[{"role":"user","content":"x"}]}`, model)))
+		if o.Err != "<nil>" || o.Out.Path != "/chat" {
+			t.Fatal(o.Out.Path, o.Err)
+		}
+		return fuel == 0
+	}
+	long := strings.Repeat("m", 600)
+	if send(long) || send(long) || send("a") || !send("a") {
+		t.Fatal("only the second of two calls with the same short value can be replayed")
+	}
+	for range 100 {
+		if send(long) {
+			t.Fatal("a call with a long value was replayed")
+		}
+	}
+	if !send("a") {
+		t.Error("what was recorded before is not replayed any more")
+	}
+	if send("b") || send("b") {
+		t.Error("calls are still recorded")
+	}
+}
+
 // TestReplayNeedsDeclaration counts the calls of guests: only those that read nothing that differs in every request are
 // spared, and only if they succeed.
 func TestReplayNeedsDeclaration(t *testing.T) {
