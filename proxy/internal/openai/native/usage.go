@@ -36,16 +36,10 @@ func (r *Reader) usage(b *response.Batch, v jsondoc.Value) {
 		reasoning, hasReasoning = tokenCount(v.Get("reasoning_tokens"))
 	}
 
-	// If the total exceeds prompt and completion, the difference belongs to the completion but is not included in its
-	// count. It is the reasoning if the numbers match.
-	reasoningKind := abi.UsageReasoning
+	// If the total exceeds prompt and completion, the difference, reasoning for instance, belongs to the completion but is
+	// not included in its count.
 	if hasTotal && hasPrompt && total > prompt+completion {
-		switch {
-		case hasReasoning && prompt+completion+reasoning == total:
-			reasoningKind = abi.UsageReasoningBeside
-		default:
-			completion, hasCompletion = total-prompt, true
-		}
+		completion, hasCompletion = total-prompt, true
 	}
 	if hasPrompt {
 		b.Usage(abi.UsagePrompt, prompt)
@@ -54,7 +48,7 @@ func (r *Reader) usage(b *response.Batch, v jsondoc.Value) {
 		b.Usage(abi.UsageCompletion, completion)
 	}
 	if hasReasoning {
-		b.Usage(reasoningKind, reasoning)
+		b.Usage(abi.UsageReasoning, reasoning)
 	}
 	cached, hasCached := tokenCount(in.Get("cached_tokens"))
 	if !hasCached {
