@@ -33,7 +33,7 @@ IMAGEFORMAT = $(if $(filter podman buildah,$(notdir $(IMAGETOOL))),--format dock
 IMAGETOOL = $(firstword $(foreach tool,podman buildah docker,$(if $(shell command -v $(tool) 2>/dev/null),$(tool))))
 
 .DEFAULT_GOAL := help
-.PHONY: help run build plugins need-go release image generate test test-agents test-node test-plugins test-net test-redis mutate soak held lint bench bench-go fuzz check clean
+.PHONY: help run build plugins need-go release image generate test test-agents test-node test-plugins test-net test-redis mutate soak held lint bench bench-go fuzz lines check clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*##/:/' | awk -F: '{printf "  make %-10s%s\n", $$1, $$2}'
@@ -137,9 +137,11 @@ lint: ## run gofmt, go vet (gateway and plugins) and staticcheck
 	$(GO) tool staticcheck ./...
 
 fuzz: ## run every fuzz target (FUZZTIME=10s)
-	@set -e; git grep '^func Fuzz' -- '*_test.go' ':!:*/testdata/*' | grep -v '{}$$' | sed -E 's|^|./|; s|/[^/]*:func (\w+).*| \1|' | sort | while read -r pkg target; do \
-		echo "fuzz $$pkg $$target"; \
-		$(GO) test -run '^$$' -fuzz "^$$target$$" -fuzztime $(FUZZTIME) -fuzzminimizetime 5x $$pkg; \
+	@set -e; mkdir -p bin/fuzz; compiled=; \
+	git grep '^func Fuzz' -- '*_test.go' ':!:*/testdata/*' | grep -v '{}$$' | sed -E 's|/[^/]*:func (\w+).*| \1|' | sort | while read -r pkg target; do \
+		test "$$pkg" = "$$compiled" || $(GO) test -c -fuzz . -o bin/fuzz/test ./$$pkg; compiled=$$pkg; \
+		echo "fuzz ./$$pkg $$target"; \
+		(cd $$pkg && "$(CURDIR)/bin/fuzz/test" -test.run '^$$' -test.fuzz "^$$target$$" -test.fuzztime $(FUZZTIME) -test.fuzzminimizetime 5x -test.fuzzcachedir "$(CURDIR)/bin/fuzz/corpus/$$pkg"); \
 	done
 
 bench: build ## compare CPU time, memory and start-up with a bare reverse proxy, and with the gateway of another commit (BENCHFLAGS='-quick -run unpaced' BASE=v1.2)
@@ -150,6 +152,9 @@ bench: build ## compare CPU time, memory and start-up with a bare reverse proxy,
 
 bench-go: plugins ## run the Go benchmarks (BENCH=regexp)
 	$(GO) test -run '^$$' -bench '$(BENCH)' -benchmem ./...
+
+lines: ## count the lines of Go that ship
+	@git ls-files -z '*.go' ':!:*_test.go' ':!:**/testdata/**' ':!:proxy/internal/testing' ':!:proxy/proxytest' ':!:cmd/bench' ':!:examples' | xargs -0 cat | wc -l
 
 check: lint test ## run linters and tests, as CI does
 
