@@ -3,6 +3,7 @@ package plugin
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"unicode/utf8"
 
 	"github.com/sluice-gateway/sluice/proxy/internal/apierror"
@@ -294,6 +295,10 @@ var errNoObject = errors.New("not a JSON object")
 // applyBatch passes the call's events to the attempt's writer. A response that has grown too large is the provider's
 // failure, any other error is the plugin's.
 func (c *call) applyBatch() error {
+	if c.done { // what follows done(0) is dropped, as it is in later calls
+		done := slices.IndexFunc(c.batch.Events, func(e response.Event) bool { return e.Kind == response.EventDone && e.Code == abi.DoneNow })
+		c.batch.Events = c.batch.Events[:done+1]
+	}
 	err := c.attempt.Writer.Apply(&c.batch)
 	if err == nil {
 		return nil

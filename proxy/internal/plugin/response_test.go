@@ -335,6 +335,27 @@ func TestNativeReasonsAreRedacted(t *testing.T) {
 	}
 }
 
+// Events after done(0) are dropped in the same call as they are in later ones.
+func TestEventsAfterDoneAreDropped(t *testing.T) {
+	bound := bindNative(t, native{event: func(h abi.Host, _ abi.EventKind, _, _ []byte) int32 {
+		h.Done(abi.DoneAtEnd) // does not complete the response
+		h.Text(0, 0, b("Hello"))
+		h.Done(abi.DoneNow)
+		h.Text(0, 0, b("again"))
+		h.Done(abi.DoneNow)
+		return 0
+	}}, plugin.BindingConfig{})
+	a := newAttempt(t, body)
+	for range 2 {
+		if err := bound.Event(t.Context(), a, abi.EventPlain, nil, nil); err != nil {
+			t.Fatal(err)
+		}
+		if got := output(a); strings.Count(got, "Hello") != 1 || strings.Contains(got, "again") {
+			t.Errorf("got output %s, want only Hello", got)
+		}
+	}
+}
+
 // covers: C64
 func TestUnknownIsCountedAndLoggedOnce(t *testing.T) {
 	var log bytes.Buffer
