@@ -136,8 +136,8 @@ func TestFinishSendsWhatIsHeld(t *testing.T) {
 		}, `"token":"a"`},
 	} {
 		pl := newPipeline(t, openai.API(), filters, true)
-		sent := play(t, pl, tt.events)
-		sent = play(t, pl, func(b *response.Batch) {
+		play(t, pl, tt.events)
+		sent := play(t, pl, func(b *response.Batch) {
 			b.Finish(0, abi.FinishStop, nil)
 			b.Done(abi.DoneNow)
 		})
