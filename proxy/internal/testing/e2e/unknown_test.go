@@ -319,8 +319,9 @@ func TestResponsesRejectedByFilterAreBooked(t *testing.T) {
 		certain, uncertain int64
 	}{
 		{"complete", askM, []up.Step{respond("the top secret")}, 5*1000 + 2*10_000, 0},
-		{"complete stream", askMStream, []up.Step{up.EventStream(), up.Chunk(text("the top secret"), finish, "data: [DONE]\n\n"), up.LastChunk()}, arrived, 0},
-		{"beginning of a stream", askMStream, []up.Step{up.EventStream(), up.Chunk(text("the top secret"), text(" ")), up.AwaitClose()}, arrived, heldStream + 4*10_000 - arrived},
+		// Written at once, so that the filter rejects it before any of it is sent to the client.
+		{"complete stream", askMStream, []up.Step{up.Answer(200, "text/event-stream", text("the top secret")+finish+"data: [DONE]\n\n")}, arrived, 0},
+		{"beginning of a stream", askMStream, []up.Step{up.EventStream(), up.Chunk(text("the top secret") + text(" ")), up.AwaitClose()}, arrived, heldStream + 4*10_000 - arrived},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			a := up.New(t, append(up.Script{up.ReadRequest()}, c.script...))
