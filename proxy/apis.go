@@ -224,7 +224,7 @@ func (f *chatForm) release(chat *clientAPI, b *buffers.Pool) {
 // build translates the client's request into a chat completions request. It is called once per request.
 func (f *chatForm) build(x *completion) *apierror.Error {
 	s := x.server
-	_, own := x.request.Document()
+	source, own := x.request.Document()
 	body, warnings, e := x.request.AppendChat(s.buffers.Get(len(own)))
 	f.body = body
 	if e != nil {
@@ -235,7 +235,7 @@ func (f *chatForm) build(x *completion) *apierror.Error {
 	}
 	r := s.apis[clientapi.Chat].getRequest().(*openai.Request)
 	f.request = r
-	if e := r.Parse(body, clientapi.Limits{}.Lowered()); e != nil {
+	if e := r.Parse(body, clientapi.Limits{Source: source}.Lowered()); e != nil {
 		e = clientapi.OriginError(x.request, e)
 		e.TryNext = true // a provider that supports the client's API may accept the request
 		return e

@@ -84,6 +84,9 @@ type Limits struct {
 	LogitBias int // entries of logit_bias; default 1,024
 	Depth     int // levels of arrays and objects; default 128
 	Nodes     int // values and member names; default 1,048,576
+
+	// Source is the document that the request was made from, if there is one (jsondoc.Limits.Source).
+	Source *jsondoc.Doc
 }
 
 // WithDefaults returns l with zeros replaced by defaults.
@@ -108,7 +111,9 @@ func (l Limits) WithDefaults() Limits {
 }
 
 // Document returns the limits of the JSON document.
-func (l *Limits) Document() jsondoc.Limits { return jsondoc.Limits{Depth: l.Depth, Nodes: l.Nodes} }
+func (l *Limits) Document() jsondoc.Limits {
+	return jsondoc.Limits{Depth: l.Depth, Nodes: l.Nodes, Source: l.Source}
+}
 
 // Lowered returns the limits of the chat completions request that Request.AppendChat writes for a request within l.
 // That may be nested deeper and have more values and messages, because a message of another API can become several

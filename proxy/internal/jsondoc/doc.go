@@ -57,6 +57,10 @@ type Limits struct {
 	// FlatNumbers stores an array that contains only numbers as one value without elements, whose Raw has been checked.
 	// It is for embedding vectors: their numbers are only copied, and each would take 16 bytes on the tape.
 	FlatNumbers bool
+
+	// Source is the document that this one was made from, if there is one. Long strings that were copied from it are
+	// compared instead of scanned. It only saves time, and is not used after Parse.
+	Source *Doc
 }
 
 // Defaults of Limits. DefaultDepth is deeper than any schema seen in requests, and far below what overflows the stack
@@ -106,6 +110,7 @@ const maxBody = math.MaxInt32 - 16
 type Doc struct {
 	body    []byte
 	nodes   []node
+	loose   bool     // Limits.Loose
 	spaces  int      // bytes of white space between the tokens
 	parses  uint64   // number of calls of Parse, by which Edits detect that the document has changed
 	visited uint64   // see Visited

@@ -17,7 +17,7 @@ func (d *Doc) Parse(body []byte, l Limits) error {
 	d.parses++
 	d.spaces, d.visited = 0, 0
 	d.arrays = [cachedArrays]arrayCursor{}
-	d.body = body
+	d.body, d.loose = body, l.Loose
 	nodes, at, reason := d.scan(d.nodes[:0], l)
 	d.nodes = nodes
 	if reason != "" {
@@ -57,6 +57,7 @@ func (d *Doc) scan(nodes []node, l Limits) (tape []node, at int, reason string) 
 		last   uint32 // node of the value that ended most recently
 		member uint8  // flagMember if the next value is that of a member, else 0
 		room   = min(cap(nodes), l.Nodes)
+		copied = d.copiesFrom(l.Source)
 	)
 	if i = skipSpace(b, 0); i == len(b) {
 		return nodes, i, "the document is empty"
@@ -78,6 +79,9 @@ value:
 	last = uint32(len(nodes))
 	if b[i] == '"' {
 		end, flags, why := shortString(b, i+1), uint8(0), ""
+		if end == 0 && copied.source != nil {
+			end, flags = copied.find(b, i)
+		}
 		if end == 0 {
 			if end, flags, why = scanString(b, i+1, l.Loose); why != "" {
 				return nodes, end, why
