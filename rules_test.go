@@ -205,14 +205,15 @@ var importRules = []struct {
 		},
 	},
 	{
-		"proxy/internal/response imports only jsondoc, apierror and cost; thinking and clientapi import only these and response; client APIs import only these, thinking and clientapi; thinking and responses also import fairlru",
+		"proxy/internal/response imports only jsondoc, apierror and cost; thinking and clientapi import only these and response; client APIs and clientapi/chatwriter import only these, thinking and clientapi; thinking and responses also import fairlru",
 		"the response writer is independent of client APIs, and a client API is independent of other APIs, providers, plugins and connections",
 		func(p *pkg, i imported) bool {
 			allowed := []string{"sdk/abi", "proxy/internal/jsondoc", "proxy/internal/apierror", "proxy/internal/cost"}
 			switch {
 			case within(p.dir, "proxy/internal/response"):
-			case within(p.dir, "proxy/internal/openai"), within(p.dir, "proxy/internal/messages"), within(p.dir, "proxy/internal/responses"), within(p.dir, "proxy/internal/calls"):
-				allowed = append(allowed, "proxy/internal/response", "proxy/internal/thinking", "proxy/internal/clientapi", p.dir, p.dir+"/native")
+			case within(p.dir, "proxy/internal/openai"), within(p.dir, "proxy/internal/messages"), within(p.dir, "proxy/internal/responses"), within(p.dir, "proxy/internal/gemini"),
+				within(p.dir, "proxy/internal/calls"), within(p.dir, "proxy/internal/clientapi/chatwriter"):
+				allowed = append(allowed, "proxy/internal/response", "proxy/internal/thinking", "proxy/internal/clientapi", "proxy/internal/clientapi/chatwriter", p.dir, p.dir+"/native")
 			case within(p.dir, "proxy/internal/thinking"), within(p.dir, "proxy/internal/clientapi"):
 				allowed = append(allowed, "proxy/internal/response")
 			default:

@@ -2,6 +2,7 @@ package clientapi
 
 import (
 	"strconv"
+	"strings"
 
 	"github.com/sluice-gateway/sluice/proxy/internal/jsondoc"
 	"github.com/sluice-gateway/sluice/sdk/abi"
@@ -64,8 +65,11 @@ type Warning struct {
 
 // AddWarning adds a warning to a list unless the list contains it.
 func AddWarning(list []Warning, kind abi.WarnKind, path string) []Warning {
-	quoted := strconv.QuoteToASCII(path)
-	w := Warning{kind, quoted[1:min(len(quoted)-1, abi.MaxName)]}
+	if strings.ContainsFunc(path, func(r rune) bool { return r < ' ' || r > '~' || r == '"' || r == '\\' }) {
+		quoted := strconv.QuoteToASCII(path)
+		path = quoted[1 : len(quoted)-1]
+	}
+	w := Warning{kind, path[:min(len(path), abi.MaxName-1)]}
 	for _, o := range list {
 		if o == w {
 			return list

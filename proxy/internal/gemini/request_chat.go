@@ -3,42 +3,29 @@ package gemini
 import (
 	"github.com/sluice-gateway/sluice/proxy/internal/apierror"
 	"github.com/sluice-gateway/sluice/proxy/internal/clientapi"
+	"github.com/sluice-gateway/sluice/proxy/internal/clientapi/chatwriter"
 	"github.com/sluice-gateway/sluice/proxy/internal/jsondoc"
 	"github.com/sluice-gateway/sluice/sdk/abi"
 )
 
-// lowering is the state of AppendChat: the chat completions request so far, and the origins of its parts.
+// lowering is the state of AppendChat.
 type lowering struct {
-	dst            []byte
-	warnings       []clientapi.Warning
+	chatwriter.Writer
 	calls          []openCall      // function calls of the model's last turn
 	nextNumber     int             // number for the next generated call ID
 	pieces         []jsondoc.Value // texts of the current thought
 	plainReasoning []jsondoc.Value // reasoning of the current turn whose origin is unknown
-	media          []jsondoc.Value // images and files in the function responses of the current turn
-	tools          int             // number of functions that have been written
-	compact        []byte          // scratch of writeEscapedJSON
-	origins        clientapi.Origins
 }
 
-// maxWarnings bounds the warnings about one request, which clients receive in a header.
-const maxWarnings = 32
-
 func (c *lowering) reset() {
-	const keepCompact = 64 << 10
-	clear(c.warnings)
-	c.dst, c.nextNumber, c.tools = nil, 0, 0
-	c.warnings, c.calls, c.pieces, c.plainReasoning, c.media = c.warnings[:0], c.calls[:0], c.pieces[:0], c.plainReasoning[:0], c.media[:0]
-	if c.compact = c.compact[:0]; cap(c.compact) > keepCompact {
-		c.compact = nil
-	}
-	c.origins.Reset()
+	c.Writer.Reset()
+	c.nextNumber, c.calls, c.pieces, c.plainReasoning = 0, c.calls[:0], c.pieces[:0], c.plainReasoning[:0]
 }
 
 // drop adds a warning that v is left out, unless v is absent or null.
 func (r *Request) drop(v jsondoc.Value) {
-	if c := &r.chat; clientapi.Given(v) && len(c.warnings) < maxWarnings {
-		c.warnings = clientapi.AddWarning(c.warnings, abi.WarnDropped, clientapi.Path(v))
+	if clientapi.Given(v) {
+		r.chat.Warn(abi.WarnDropped, clientapi.Path(v))
 	}
 }
 
@@ -51,7 +38,7 @@ func (r *Request) drop(v jsondoc.Value) {
 func (r *Request) AppendChat(dst []byte) ([]byte, []clientapi.Warning, *apierror.Error) {
 	c := &r.chat
 	c.reset()
-	c.dst = append(jsondoc.AppendEscaped(append(dst, `{"model":"`...), []byte(r.facts.Model)), '"')
+	c.Dst = append(jsondoc.AppendEscaped(append(dst, `{"model":"`...), []byte(r.facts.Model)), '"')
 	e := r.lowerTools()
 	if e == nil {
 		e = r.lowerContents()
@@ -63,26 +50,12 @@ func (r *Request) AppendChat(dst []byte) ([]byte, []clientapi.Warning, *apierror
 		e = r.lowerConfig()
 	}
 	if e != nil {
-		c.dst = nil
+		c.Dst = nil
 		return dst, nil, e
 	}
 	r.dropUnknown()
-	dst, c.dst = append(c.dst, '}'), nil
-	return dst, c.warnings, nil
-}
-
-// writeRaw appends a value byte for byte.
-func (c *lowering) writeRaw(v jsondoc.Value) { c.dst = append(c.dst, v.Raw()...) }
-
-// write appends literal JSON.
-func (c *lowering) write(s string) { c.dst = append(c.dst, s...) }
-
-// writeMember appends a member if v exists.
-func (c *lowering) writeMember(name string, v jsondoc.Value) {
-	if v.Exists() {
-		c.dst = append(append(append(c.dst, `,"`...), name...), `":`...)
-		c.writeRaw(v)
-	}
+	dst, c.Dst = append(c.Dst, '}'), nil
+	return dst, c.Warnings, nil
 }
 
 // dropUnknown adds warnings about the members that have no equivalent in chat completions. These include
@@ -108,19 +81,19 @@ func (r *Request) lowerConfig() *apierror.Error {
 		return unsupported(r.m.cached, "The provider of this model has no access to the cached content.")
 	}
 	if r.facts.Stream {
-		c.write(`,"stream":true,"stream_options":{"include_usage":true}`)
+		c.Literal(`,"stream":true,"stream_options":{"include_usage":true}`)
 	}
-	c.writeMember("max_tokens", o.maxTokens)
-	c.writeMember("temperature", o.temperature)
-	c.writeMember("top_p", o.topP)
+	c.Member("max_tokens", o.maxTokens)
+	c.Member("temperature", o.temperature)
+	c.Member("top_p", o.topP)
 	r.lowerTopK()
-	c.writeMember("n", o.candidates)
-	c.writeMember("seed", o.seed)
-	c.writeMember("presence_penalty", o.presence)
-	c.writeMember("frequency_penalty", o.frequency)
+	c.Member("n", o.candidates)
+	c.Member("seed", o.seed)
+	c.Member("presence_penalty", o.presence)
+	c.Member("frequency_penalty", o.frequency)
 	if on, _ := o.logprobs.Bool(); on {
-		c.write(`,"logprobs":true`)
-		c.writeMember("top_logprobs", o.topLogprobs)
+		c.Literal(`,"logprobs":true`)
+		c.Member("top_logprobs", o.topLogprobs)
 	}
 	r.lowerStop()
 	if e := r.lowerModalities(); e != nil {
@@ -138,8 +111,8 @@ func (r *Request) lowerTopK() {
 	c, v := &r.chat, r.config.topK
 	if k, _ := v.Float(); v.Exists() {
 		if n := int64(k); n >= 1 && k < 1<<31 {
-			c.write(`,"top_k":`)
-			c.writeInt(n)
+			c.Literal(`,"top_k":`)
+			c.Int(n)
 			return
 		}
 		r.drop(v)
@@ -148,22 +121,17 @@ func (r *Request) lowerTopK() {
 
 // lowerStop appends the stop sequences except empty ones, which some providers reject and the others ignore.
 func (r *Request) lowerStop() {
-	c, open := &r.chat, false
+	c, n := &r.chat, 0
 	for v := elements(r.config.stop); v.Exists(); v = v.next() {
-		switch {
-		case len(v.Inside()) == 0:
+		if len(v.Inside()) == 0 {
 			r.drop(v.Value)
 			continue
-		case open:
-			c.write(",")
-		default:
-			c.write(`,"stop":[`)
 		}
-		open = true
-		c.writeRaw(v.Value)
+		c.Next(&n, `,"stop":[`)
+		c.Raw(v.Value)
 	}
-	if open {
-		c.write("]")
+	if n > 0 {
+		c.Literal("]")
 	}
 }
 
@@ -182,9 +150,9 @@ func (r *Request) lowerModalities() *apierror.Error {
 	}
 	switch {
 	case image && text:
-		r.chat.write(`,"modalities":["text","image"]`)
+		r.chat.Literal(`,"modalities":["text","image"]`)
 	case image:
-		r.chat.write(`,"modalities":["image"]`)
+		r.chat.Literal(`,"modalities":["image"]`)
 	}
 	return nil
 }
@@ -201,15 +169,15 @@ func (r *Request) lowerFormat() *apierror.Error {
 	}
 	switch {
 	case o.jsonSchema.Kind() == jsondoc.Object:
-		c.write(`,"response_format":{"type":"json_schema","json_schema":{"name":"answer","schema":`)
-		c.writeRaw(o.jsonSchema)
-		c.write("}}")
+		c.Literal(`,"response_format":{"type":"json_schema","json_schema":{"name":"answer","schema":`)
+		c.Raw(o.jsonSchema)
+		c.Literal("}}")
 	case o.schema.Exists():
-		c.write(`,"response_format":{"type":"json_schema","json_schema":{"name":"answer","schema":`)
+		c.Literal(`,"response_format":{"type":"json_schema","json_schema":{"name":"answer","schema":`)
 		r.appendSchema(o.schema)
-		c.write("}}")
+		c.Literal("}}")
 	default:
-		c.write(`,"response_format":{"type":"json_object"}`)
+		c.Literal(`,"response_format":{"type":"json_object"}`)
 	}
 	return nil
 }
@@ -223,19 +191,19 @@ func (r *Request) lowerThinking() {
 	}
 	switch t.Mode {
 	case clientapi.ThinkingDisabled:
-		c.write(`,"thinking":{"type":"disabled"}`)
+		c.Literal(`,"thinking":{"type":"disabled"}`)
 		return
 	case clientapi.ThinkingEnabled:
-		c.write(`,"thinking":{"type":"enabled","budget_tokens":`)
-		c.writeInt(t.BudgetTokens)
+		c.Literal(`,"thinking":{"type":"enabled","budget_tokens":`)
+		c.Int(t.BudgetTokens)
 	case clientapi.ThinkingAdaptive:
-		c.write(`,"thinking":{"type":"adaptive"`)
+		c.Literal(`,"thinking":{"type":"adaptive"`)
 	}
 	if t.Asked() {
 		if r.includesThoughts() {
-			c.write(`,"display":"summarized"`)
+			c.Literal(`,"display":"summarized"`)
 		}
-		c.write("}")
+		c.Literal("}")
 	}
 	if t.Mode == clientapi.ThinkingEnabled {
 		return
@@ -256,7 +224,7 @@ func (r *Request) lowerThinking() {
 		r.drop(o.level)
 		return
 	}
-	c.write(`,"reasoning_effort":"`)
-	c.write(effort)
-	c.write(`"`)
+	c.Literal(`,"reasoning_effort":"`)
+	c.Literal(effort)
+	c.Literal(`"`)
 }

@@ -2,6 +2,7 @@ package gemini
 
 import (
 	"bytes"
+	"strconv"
 
 	"github.com/sluice-gateway/sluice/proxy/internal/apierror"
 	"github.com/sluice-gateway/sluice/proxy/internal/clientapi"
@@ -21,9 +22,7 @@ func (o *openCall) appendID(dst []byte) []byte {
 	if o.id.Exists() {
 		return append(dst, o.id.Inside()...)
 	}
-	c := lowering{dst: append(dst, "call_"...)}
-	c.writeInt(int64(o.number))
-	return c.dst
+	return strconv.AppendInt(append(dst, "call_"...), int64(o.number), 10)
 }
 
 // partIterator iterates over the parts of consecutive contents.
@@ -60,7 +59,7 @@ func (w *partIterator) next(p *part) bool {
 // contents.
 func (r *Request) lowerContents() *apierror.Error {
 	c := &r.chat
-	c.write(`,"messages":[`)
+	c.Literal(`,"messages":[`)
 	r.lowerSystem()
 	for v := elements(r.m.contents); v.Exists(); {
 		end, model := v.next(), r.isModel(v.Value)
@@ -81,20 +80,11 @@ func (r *Request) lowerContents() *apierror.Error {
 	if e := r.checkAnswered(); e != nil {
 		return e
 	}
-	if m := c.origins.Messages(); len(m) == 0 || len(m) == 1 && m[0] == r.m.system {
+	if m := c.Origins.Messages(); len(m) == 0 || len(m) == 1 && m[0] == r.m.system {
 		return clientapi.InvalidValue(r.m.contents, clientapi.CodeInvalidValue, "'%s' must have at least one part with data.")
 	}
-	c.write("]")
+	c.Literal("]")
 	return nil
-}
-
-// beginMessage begins a message whose origin is v.
-func (c *lowering) beginMessage(v jsondoc.Value, role string) {
-	if len(c.origins.Messages()) > 0 {
-		c.write(",")
-	}
-	c.origins.AddMessage(v)
-	c.dst = append(append(append(c.dst, `{"role":"`...), role...), `"`...)
 }
 
 // lowerSystem appends a system message with the texts of the system instruction, if there are any.
@@ -114,20 +104,20 @@ func (r *Request) lowerSystem() {
 	if n == 0 {
 		return
 	}
-	c.beginMessage(r.m.system, "system")
-	c.write(`,"content":`)
+	c.StartMessage(r.m.system, "system")
+	c.Literal(`,"content":`)
 	if n == 1 {
-		c.writeRaw(only)
-		c.write("}")
+		c.Raw(only)
+		c.Literal("}")
 		return
 	}
-	var l partList
+	parts := 0
 	for v := elements(r.field(r.m.system, "parts")); v.Exists(); v = v.next() {
 		if _ = r.scanPart(v.Value, &p); len(p.text.Inside()) > 0 {
-			c.addText(&l, v.Value, p.text)
+			c.addText(&parts, v.Value, p.text)
 		}
 	}
-	c.write("]}")
+	c.Literal("]}")
 }
 
 // lowerModelTurn appends the model's contents from first up to end (exclusive) as one message.
@@ -139,25 +129,24 @@ func (r *Request) lowerModelTurn(first, end element) *apierror.Error {
 	if e := r.collectCalls(first, end); e != nil {
 		return e
 	}
-	mark, messages := len(c.dst), len(c.origins.Messages())
-	c.beginMessage(first.Value, "assistant")
+	mark := c.Mark()
+	c.StartMessage(first.Value, "assistant")
 	reasoning := r.lowerReasoning(first, end)
 	texts := r.lowerModelTexts(first, end)
 	switch {
 	case len(c.calls) > 0:
 		if !texts {
-			c.write(`,"content":null`)
+			c.Literal(`,"content":null`)
 		}
 		r.lowerCalls(first, end)
 	case texts:
 	case reasoning:
-		c.write(`,"content":""`)
+		c.Literal(`,"content":""`)
 	default: // nothing that other providers accept from an assistant
-		c.dst = c.dst[:mark]
-		c.origins.Truncate(messages)
+		c.Rewind(mark)
 		return nil
 	}
-	c.write("}")
+	c.Literal("}")
 	return nil
 }
 
@@ -176,15 +165,15 @@ func (r *Request) lowerModelTexts(first, end element) (hasText bool) {
 			}
 			if !hasText {
 				hasText = true
-				c.write(`,"content":"`)
+				c.Literal(`,"content":"`)
 			}
-			c.dst = append(c.dst, p.text.Inside()...)
+			c.Inside(p.text)
 		case p.inline.Exists(), p.file.Exists(), p.code.Exists(), p.result.Exists(), p.response.Exists(), p.other.Exists():
 			r.drop(p.self)
 		}
 	}
 	if hasText {
-		c.write(`"`)
+		c.Literal(`"`)
 	}
 	return hasText
 }
@@ -247,43 +236,28 @@ func (r *Request) lowerCalls(first, end element) {
 		if !p.call.Exists() {
 			continue
 		}
-		if n == 0 {
-			c.write(`,"tool_calls":[`)
-		} else {
-			c.write(",")
-		}
-		c.origins.AddCall(p.call)
-		c.write(`{"id":"`)
-		c.dst = c.calls[n].appendID(c.dst)
-		c.write(`","type":"function","function":{"name":`)
-		c.writeRaw(p.name)
-		c.write(`,"arguments":"`)
+		c.StartCall(p.call)
+		c.Literal(`{"id":"`)
+		c.Dst = c.calls[n].appendID(c.Dst)
+		c.Literal(`","type":"function","function":{"name":`)
+		c.Raw(p.name)
+		c.Literal(`,"arguments":"`)
 		if p.args.Exists() {
-			c.writeEscapedJSON(p.args)
+			c.EscapedJSON(p.args)
 		} else {
-			c.write("{}")
+			c.Literal("{}")
 		}
-		c.write(`"}}`)
+		c.Literal(`"}}`)
 		n++
 	}
-	c.write("]")
-}
-
-// writeEscapedJSON appends a value, without the white space between its tokens, as the inside of a JSON string.
-func (c *lowering) writeEscapedJSON(v jsondoc.Value) {
-	compact, err := jsondoc.AppendCompact(c.compact[:0], v.Raw())
-	if err != nil {
-		compact = append(c.compact[:0], v.Raw()...) // cannot happen: Parse has parsed it
-	}
-	c.compact = compact
-	c.dst = jsondoc.AppendEscaped(c.dst, compact)
+	c.EndCalls()
 }
 
 // lowerUserTurn appends the contents of the user from first up to end (exclusive). Function responses come first,
 // wherever they are in the turn.
 func (r *Request) lowerUserTurn(first, end element) *apierror.Error {
 	c := &r.chat
-	c.media = c.media[:0]
+	c.Media = c.Media[:0]
 	var p part
 	for w := r.iterateParts(first, end); w.next(&p); {
 		if p.response.Exists() {
@@ -295,17 +269,17 @@ func (r *Request) lowerUserTurn(first, end element) *apierror.Error {
 	if e := r.checkAnswered(); e != nil {
 		return e
 	}
-	if len(c.media) > 0 {
-		c.beginMessage(first.Value, "user")
-		c.write(`,"content":`)
-		var l partList
-		for _, v := range c.media {
+	if len(c.Media) > 0 {
+		c.StartMessage(first.Value, "user")
+		c.Literal(`,"content":`)
+		parts := 0
+		for _, v := range c.Media {
 			_ = r.scanPart(v, &p)
-			if e := r.lowerPart(&l, &p); e != nil {
+			if e := r.lowerPart(&parts, &p); e != nil {
 				return e
 			}
 		}
-		c.write("]}")
+		c.Literal("]}")
 	}
 	for v := first; v.Exists() && v.Value != end.Value; v = v.next() {
 		if e := r.lowerUserContent(v); e != nil {
@@ -335,29 +309,28 @@ func (r *Request) lowerUserContent(content element) *apierror.Error {
 	if n == 0 {
 		return nil
 	}
-	mark, messages := len(c.dst), len(c.origins.Messages())
-	c.beginMessage(content.Value, "user")
-	c.write(`,"content":`)
+	mark := c.Mark()
+	c.StartMessage(content.Value, "user")
+	c.Literal(`,"content":`)
 	if n == 1 && texts == 1 {
-		c.writeRaw(text)
-		c.write("}")
+		c.Raw(text)
+		c.Literal("}")
 		return nil
 	}
-	var l partList
+	parts := 0
 	for w := r.iterateParts(content, content.next()); w.next(&p); {
 		if p.response.Exists() || p.text.Exists() && len(p.text.Inside()) == 0 {
 			continue
 		}
-		if e := r.lowerPart(&l, &p); e != nil {
+		if e := r.lowerPart(&parts, &p); e != nil {
 			return e
 		}
 	}
-	if l.parts == 0 {
-		c.dst = c.dst[:mark]
-		c.origins.Truncate(messages)
+	if parts == 0 {
+		c.Rewind(mark)
 		return nil
 	}
-	c.write("]}")
+	c.Literal("]}")
 	return nil
 }
 
@@ -400,16 +373,16 @@ func (r *Request) lowerFunctionResponse(p *part) *apierror.Error {
 	}
 	call.answered = true
 	c := &r.chat
-	c.beginMessage(p.response, "tool")
-	c.write(`,"tool_call_id":"`)
-	c.dst = call.appendID(c.dst)
-	c.write(`"`)
+	c.StartMessage(p.response, "tool")
+	c.Literal(`,"tool_call_id":"`)
+	c.Dst = call.appendID(c.Dst)
+	c.Literal(`"`)
 	// By the API's convention, the object has the member output or error. Any other object is the output itself.
 	value := p.responseValue
 	if only := p.responseValue.First(); only.Exists() && !only.Next().Exists() {
 		switch name := only.Name(); {
 		case name.Is("error"):
-			c.write(`,"is_error":true`)
+			c.Literal(`,"is_error":true`)
 			value = only
 		case name.Is("output"), name.Is("result"):
 			value = only
@@ -417,17 +390,17 @@ func (r *Request) lowerFunctionResponse(p *part) *apierror.Error {
 	}
 	switch {
 	case value.Kind() == jsondoc.String:
-		c.writeMember("content", value)
+		c.Member("content", value)
 	case value.Exists():
-		c.write(`,"content":"`)
-		c.writeEscapedJSON(value)
-		c.write(`"`)
+		c.Literal(`,"content":"`)
+		c.EscapedJSON(value)
+		c.Literal(`"`)
 	default:
-		c.write(`,"content":""`)
+		c.Literal(`,"content":""`)
 	}
-	c.write("}")
+	c.Literal("}")
 	for v := elements(p.responseParts); v.Exists(); v = v.next() {
-		c.media = append(c.media, v.Value)
+		c.Media = append(c.Media, v.Value)
 	}
 	return nil
 }

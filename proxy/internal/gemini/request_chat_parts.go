@@ -9,40 +9,23 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/internal/jsondoc"
 )
 
-// partList is the state of a message's content that is written as an array.
-type partList struct {
-	parts int // number of parts that have been written
-}
-
-// beginPart begins a part whose origin is v. prefix is literal JSON.
-func (c *lowering) beginPart(l *partList, v jsondoc.Value, prefix string) {
-	if l.parts == 0 {
-		c.write("[")
-	} else {
-		c.write(",")
-	}
-	l.parts++
-	c.origins.AddPart(v)
-	c.write(prefix)
-}
-
-// addText appends a text part whose origin is v.
-func (c *lowering) addText(l *partList, v, text jsondoc.Value) {
-	c.beginPart(l, v, `{"type":"text","text":`)
-	c.writeRaw(text)
-	c.write("}")
+// addText appends a text part whose origin is v. n counts the parts of the message.
+func (c *lowering) addText(n *int, v, text jsondoc.Value) {
+	c.StartPart(n, v, `{"type":"text","text":`)
+	c.Raw(text)
+	c.Literal("}")
 }
 
 // lowerPart appends a part of a user content.
-func (r *Request) lowerPart(l *partList, p *part) *apierror.Error {
+func (r *Request) lowerPart(n *int, p *part) *apierror.Error {
 	c := &r.chat
 	switch {
 	case p.text.Exists():
-		c.addText(l, p.self, p.text)
+		c.addText(n, p.self, p.text)
 	case p.inline.Exists():
-		return r.lowerInline(l, p)
+		return r.lowerInline(n, p)
 	case p.file.Exists():
-		return r.lowerFile(l, p)
+		return r.lowerFile(n, p)
 	case p.call.Exists():
 		return clientapi.InvalidValue(p.self, clientapi.CodeInvalidValue, "'%s' is a function call, which is only allowed in contents of the model.")
 	default:
@@ -56,7 +39,7 @@ func (r *Request) lowerPart(l *partList, p *part) *apierror.Error {
 
 // lowerInline appends an image, audio, a video or a file. Data of a type text/* becomes a text part, which every
 // provider supports.
-func (r *Request) lowerInline(l *partList, p *part) *apierror.Error {
+func (r *Request) lowerInline(n *int, p *part) *apierror.Error {
 	c := &r.chat
 	mimeType := p.mimeType.Inside()
 	if len(mimeType) == 0 {
@@ -69,36 +52,36 @@ func (r *Request) lowerInline(l *partList, p *part) *apierror.Error {
 		if err != nil {
 			return notBase64(p.data)
 		}
-		c.beginPart(l, p.self, `{"type":"text","text":"`)
-		c.dst = jsondoc.AppendEscaped(c.dst, text)
-		c.write(`"}`)
+		c.StartPart(n, p.self, `{"type":"text","text":"`)
+		c.Dst = jsondoc.AppendEscaped(c.Dst, text)
+		c.Literal(`"}`)
 		return nil
 	case p.isMedia("audio/"):
-		c.beginPart(l, p.self, `{"type":"input_audio","input_audio":{"format":"`)
-		c.dst = append(c.dst, audioFormat(mimeType)...)
-		c.write(`","data":"`)
+		c.StartPart(n, p.self, `{"type":"input_audio","input_audio":{"format":"`)
+		c.Bytes(audioFormat(mimeType))
+		c.Literal(`","data":"`)
 	case p.isMedia("image/"):
-		c.beginPart(l, p.self, `{"type":"image_url","image_url":{"url":"`)
+		c.StartPart(n, p.self, `{"type":"image_url","image_url":{"url":"`)
 		c.writeDataURLPrefix(mimeType)
 	case p.isMedia("video/"):
-		c.beginPart(l, p.self, `{"type":"video_url","video_url":{"url":"`)
+		c.StartPart(n, p.self, `{"type":"video_url","video_url":{"url":"`)
 		c.writeDataURLPrefix(mimeType)
 	default:
-		c.beginPart(l, p.self, `{"type":"file","file":{`)
+		c.StartPart(n, p.self, `{"type":"file","file":{`)
 		if len(p.display.Inside()) > 0 {
-			c.write(`"filename":`)
-			c.writeRaw(p.display)
-			c.write(",")
+			c.Literal(`"filename":`)
+			c.Raw(p.display)
+			c.Literal(",")
 		}
-		c.write(`"file_data":"`)
+		c.Literal(`"file_data":"`)
 		c.writeDataURLPrefix(mimeType)
 	}
-	from := len(c.dst)
-	c.dst = appendStdBase64(c.dst, r.text(p.data))
-	if !isBase64(c.dst[from:]) {
+	from := len(c.Dst)
+	c.Dst = appendStdBase64(c.Dst, r.text(p.data))
+	if !isBase64(c.Dst[from:]) {
 		return notBase64(p.data)
 	}
-	c.write(tail)
+	c.Literal(tail)
 	return nil
 }
 
@@ -108,9 +91,9 @@ func notBase64(v jsondoc.Value) *apierror.Error {
 
 // writeDataURLPrefix appends a data URL up to its data.
 func (c *lowering) writeDataURLPrefix(mimeType []byte) {
-	c.write("data:")
-	c.dst = append(c.dst, mimeType...)
-	c.write(";base64,")
+	c.Literal("data:")
+	c.Bytes(mimeType)
+	c.Literal(";base64,")
 }
 
 // appendStdBase64 appends base64 data in the standard alphabet, padded. Protocol buffers accept both alphabets, with or
@@ -165,7 +148,7 @@ func audioFormat(mimeType []byte) []byte {
 }
 
 // lowerFile appends a file by its URL. An uploaded file cannot be sent, because only its provider has access to it.
-func (r *Request) lowerFile(l *partList, p *part) *apierror.Error {
+func (r *Request) lowerFile(n *int, p *part) *apierror.Error {
 	c := &r.chat
 	uri := r.text(p.uri)
 	web := bytes.HasPrefix(uri, []byte("https://")) || bytes.HasPrefix(uri, []byte("http://"))
@@ -175,13 +158,13 @@ func (r *Request) lowerFile(l *partList, p *part) *apierror.Error {
 	tail := `}}`
 	switch {
 	case p.isMedia("image/"):
-		c.beginPart(l, p.self, `{"type":"image_url","image_url":{"url":`)
+		c.StartPart(n, p.self, `{"type":"image_url","image_url":{"url":`)
 	case p.isMedia("video/"):
-		c.beginPart(l, p.self, `{"type":"video_url","video_url":{"url":`)
+		c.StartPart(n, p.self, `{"type":"video_url","video_url":{"url":`)
 	default:
-		c.beginPart(l, p.self, `{"type":"file","file":{"file_data":`)
+		c.StartPart(n, p.self, `{"type":"file","file":{"file_data":`)
 	}
-	c.writeRaw(p.uri)
-	c.write(tail)
+	c.Raw(p.uri)
+	c.Literal(tail)
 	return nil
 }

@@ -1,14 +1,10 @@
 package gemini
 
 import (
-	"strconv"
-
 	"github.com/sluice-gateway/sluice/proxy/internal/apierror"
 	"github.com/sluice-gateway/sluice/proxy/internal/clientapi"
 	"github.com/sluice-gateway/sluice/proxy/internal/jsondoc"
 )
-
-func (c *lowering) writeInt(n int64) { c.dst = strconv.AppendInt(c.dst, n, 10) }
 
 // lowerTools appends the functions that the model may call. If allowedFunctionNames limits them, the others are left
 // out, because not every provider supports such a limit.
@@ -27,18 +23,11 @@ func (r *Request) lowerTools() *apierror.Error {
 			if limited && !containsName(r.m.allowed, name) {
 				continue
 			}
-			if c.tools++; c.tools == 1 {
-				c.write(`,"tools":[`)
-			} else {
-				c.write(",")
-			}
-			c.origins.AddTool(v.Value)
+			c.StartTool(v.Value)
 			r.lowerFunction(v.Value, name)
 		}
 	}
-	if c.tools > 0 {
-		c.write("]")
-	}
+	c.EndTools()
 	return nil
 }
 
@@ -46,7 +35,7 @@ func (r *Request) lowerTools() *apierror.Error {
 func (r *Request) lowerToolChoice() *apierror.Error {
 	c := &r.chat
 	mode := string(clientapi.Keyword(r.m.mode, &r.scratch))
-	if c.tools == 0 {
+	if c.Tools() == 0 {
 		if mode == "ANY" {
 			return unsupported(r.m.mode, "The request has no function that the model may call.")
 		}
@@ -58,11 +47,11 @@ func (r *Request) lowerToolChoice() *apierror.Error {
 	switch mode {
 	case "", "MODE_UNSPECIFIED":
 	case "AUTO", "VALIDATED":
-		c.write(`,"tool_choice":"auto"`)
+		c.Literal(`,"tool_choice":"auto"`)
 	case "NONE":
-		c.write(`,"tool_choice":"none"`)
+		c.Literal(`,"tool_choice":"none"`)
 	case "ANY":
-		c.write(`,"tool_choice":"required"`)
+		c.Literal(`,"tool_choice":"required"`)
 	default:
 		return unsupported(r.m.mode, "The provider of this model does not support this function calling mode.")
 	}
@@ -82,28 +71,28 @@ func containsName(list, name jsondoc.Value) bool {
 // lowerFunction appends a function. The schema of its response is left out, because only this API has one.
 func (r *Request) lowerFunction(v, name jsondoc.Value) {
 	c := &r.chat
-	c.write(`{"type":"function","function":{"name":`)
-	c.writeRaw(name)
+	c.Literal(`{"type":"function","function":{"name":`)
+	c.Raw(name)
 	for m := v.First(); m.Exists(); m = m.Next() {
 		switch string(r.fieldName(m)) {
 		case "description":
 			if m.Kind() == jsondoc.String {
-				c.writeMember("description", m)
+				c.Member("description", m)
 			}
 		case "name", "parameters", "parametersJsonSchema", "response", "responseJsonSchema":
 		default:
 			r.drop(m)
 		}
 	}
-	c.write(`,"parameters":`)
+	c.Literal(`,"parameters":`)
 	schema := r.field(v, "parametersJsonSchema")
 	switch parameters := r.field(v, "parameters"); {
 	case schema.First().Exists():
-		c.writeRaw(schema)
+		c.Raw(schema)
 	case parameters.First().Exists():
 		r.appendSchema(parameters)
 	default:
-		c.write(`{"type":"object","properties":{}}`)
+		c.Literal(`{"type":"object","properties":{}}`)
 	}
-	c.write("}}")
+	c.Literal("}}")
 }

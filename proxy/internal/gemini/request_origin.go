@@ -67,7 +67,7 @@ func (r *Request) Origin(path string) string {
 
 // messageOrigin returns the client's path for a path in the written messages, such as "messages[2].content[0].text".
 func (r *Request) messageOrigin(path string) string {
-	kind, v, rest := r.chat.origins.Find(path)
+	kind, v, rest := r.chat.Origins.Find(path)
 	switch kind {
 	case clientapi.OriginNone:
 		return "contents"
@@ -83,7 +83,7 @@ func (r *Request) messageOrigin(path string) string {
 
 // toolOrigin returns the client's path for a path in the written tools, such as "tools[0].function.name".
 func (r *Request) toolOrigin(path string) string {
-	kind, v, rest := r.chat.origins.Find(path)
+	kind, v, rest := r.chat.Origins.Find(path)
 	if kind == clientapi.OriginNone {
 		return "tools"
 	}

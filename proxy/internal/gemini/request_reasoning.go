@@ -79,8 +79,7 @@ func (r *Request) lowerReasoning(first, end element) bool {
 	if !r.facts.Flags.Has(clientapi.FlagReasoningHistory) {
 		return false
 	}
-	mark := len(c.dst)
-	c.write(`,"reasoning_details":[`)
+	mark := len(c.Dst)
 	c.plainReasoning, c.pieces = c.plainReasoning[:0], c.pieces[:0]
 	d := details{r: r, index: -1}
 	var p part
@@ -129,18 +128,18 @@ func (r *Request) lowerReasoning(first, end element) bool {
 	endThought()
 	switch {
 	case d.entries == 0:
-		c.dst = c.dst[:mark]
+		c.Dst = c.Dst[:mark]
 		return false
 	case d.plain < d.entries:
-		c.write("]")
+		c.Literal("]")
 		return true
 	}
-	c.dst = c.dst[:mark]
-	c.write(`,"reasoning_content":"`)
+	c.Dst = c.Dst[:mark]
+	c.Literal(`,"reasoning_content":"`)
 	for _, v := range c.plainReasoning {
-		c.dst = append(c.dst, v.Inside()...)
+		c.Inside(v)
 	}
-	c.write(`"`)
+	c.Literal(`"`)
 	return true
 }
 
@@ -231,27 +230,10 @@ func (d *details) addSealed(signature jsondoc.Value, call int) {
 // add adds an entry. Its member is pieces joined, or data. All texts are still escaped: the insides of JSON strings.
 func (d *details) add(typ, member string, pieces []jsondoc.Value, data, signature, callID, format []byte) {
 	c := &d.r.chat
-	if d.entries++; d.entries > 1 {
-		c.write(",")
-	}
-	c.write(`{"type":"`)
-	c.write(typ)
-	c.write(`","`)
-	c.write(member)
-	c.write(`":"`)
+	c.StartDetail(&d.entries, typ, member)
 	for _, v := range pieces {
-		c.dst = append(c.dst, v.Inside()...)
+		c.Inside(v)
 	}
-	c.dst = append(c.dst, data...)
-	if len(signature) > 0 {
-		c.write(`","signature":"`)
-		c.dst = append(c.dst, signature...)
-	}
-	if len(callID) > 0 {
-		c.write(`","id":"`)
-		c.dst = append(c.dst, callID...)
-	}
-	c.write(`"`)
-	c.dst = thinking.AppendOrigin(c.dst, format, d.index)
-	c.write("}")
+	c.Bytes(data)
+	c.EndDetail(signature, callID, format, d.index)
 }

@@ -12,19 +12,19 @@ import (
 func (r *Request) appendSchema(v jsondoc.Value) {
 	c := &r.chat
 	if v.Kind() != jsondoc.Object {
-		c.writeRaw(v)
+		c.Raw(v)
 		return
 	}
 	nullable, _ := r.field(v, "nullable").Bool()
-	c.write("{")
-	begin := len(c.dst)
+	c.Literal("{")
+	begin := len(c.Dst)
 	member := func(name string) {
-		if len(c.dst) > begin {
-			c.write(",")
+		if len(c.Dst) > begin {
+			c.Literal(",")
 		}
-		c.write(`"`)
-		c.write(name)
-		c.write(`":`)
+		c.Literal(`"`)
+		c.Literal(name)
+		c.Literal(`":`)
 	}
 	for m := v.First(); m.Exists(); m = m.Next() {
 		if m.Kind() == jsondoc.Null && !m.Name().Is("default") {
@@ -49,75 +49,75 @@ func (r *Request) appendSchema(v jsondoc.Value) {
 			r.appendSchemas(m, "[", "]")
 		case "enum":
 			member("enum")
-			c.writeRaw(m)
+			c.Raw(m)
 			if nullable && m.Kind() == jsondoc.Array && m.First().Exists() {
-				c.dst = append(bytes.TrimSuffix(c.dst, []byte("]")), ",null]"...)
+				c.Dst = append(bytes.TrimSuffix(c.Dst, []byte("]")), ",null]"...)
 			}
 		case "minItems", "maxItems", "minLength", "maxLength", "minProperties", "maxProperties":
 			member(name)
 			if inside := m.Inside(); m.Kind() == jsondoc.String && isDigits(inside) {
-				c.dst = append(c.dst, inside...)
+				c.Bytes(inside)
 			} else {
-				c.writeRaw(m)
+				c.Raw(m)
 			}
 		case "ref":
 			member("$ref")
-			c.writeRaw(m)
+			c.Raw(m)
 		case "format":
 			if !m.Is("enum") { // which only marks a string that has an enum
 				member("format")
-				c.writeRaw(m)
+				c.Raw(m)
 			}
 		default:
-			if len(c.dst) > begin {
-				c.write(",")
+			if len(c.Dst) > begin {
+				c.Literal(",")
 			}
-			c.writeRaw(m.Name())
-			c.write(":")
-			c.writeRaw(m)
+			c.Raw(m.Name())
+			c.Literal(":")
+			c.Raw(m)
 		}
 	}
-	c.write("}")
+	c.Literal("}")
 }
 
 // appendSchemas appends an array of schemas, or an object of schemas by name.
 func (r *Request) appendSchemas(v jsondoc.Value, open, end string) {
 	c := &r.chat
 	if k := v.Kind(); k != jsondoc.Object && k != jsondoc.Array || (k == jsondoc.Object) != (open == "{") {
-		c.writeRaw(v)
+		c.Raw(v)
 		return
 	}
-	c.write(open)
+	c.Literal(open)
 	for m := v.First(); m.Exists(); m = m.Next() {
 		if m != v.First() {
-			c.write(",")
+			c.Literal(",")
 		}
 		if name := m.Name(); name.Exists() {
-			c.writeRaw(name)
-			c.write(":")
+			c.Raw(name)
+			c.Literal(":")
 		}
 		r.appendSchema(m)
 	}
-	c.write(end)
+	c.Literal(end)
 }
 
 // appendType appends the type of a schema in lower case, together with the type null if the schema is nullable.
 func (c *lowering) appendType(v jsondoc.Value, nullable bool) {
 	if v.Kind() != jsondoc.String {
-		c.writeRaw(v)
+		c.Raw(v)
 		return
 	}
 	if nullable {
-		c.write("[")
+		c.Literal("[")
 	}
 	for _, b := range v.Raw() {
 		if b >= 'A' && b <= 'Z' {
 			b += 'a' - 'A'
 		}
-		c.dst = append(c.dst, b)
+		c.Dst = append(c.Dst, b)
 	}
 	if nullable {
-		c.write(`,"null"]`)
+		c.Literal(`,"null"]`)
 	}
 }
 

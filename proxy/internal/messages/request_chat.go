@@ -6,23 +6,21 @@ import (
 
 	"github.com/sluice-gateway/sluice/proxy/internal/apierror"
 	"github.com/sluice-gateway/sluice/proxy/internal/clientapi"
+	"github.com/sluice-gateway/sluice/proxy/internal/clientapi/chatwriter"
 	"github.com/sluice-gateway/sluice/proxy/internal/jsondoc"
 	"github.com/sluice-gateway/sluice/sdk/abi"
 )
 
-// lowering is the state of AppendChat: the chat completions request so far, and the origins of its parts.
+// lowering is the state of AppendChat.
 type lowering struct {
-	dst            []byte
-	warnings       []clientapi.Warning
+	chatwriter.Writer
 	calls          []openCall    // tool uses of the last turn of the assistant
 	unanswered     int           // how many of calls have no result yet
 	nextCall       int           // the call that the next result most likely belongs to
 	effort         jsondoc.Value // the last effort that a message has set
 	toolChanges    []toolChange
 	toolNames      []jsondoc.Value // names of the tools that have been written
-	media          []jsondoc.Value // images and files in the tool results of the current turn
 	plainReasoning []jsondoc.Value // reasoning of the current message whose origin is unknown
-	origins        clientapi.Origins
 }
 
 // openCall is a tool use that needs a result.
@@ -37,30 +35,21 @@ type toolChange struct {
 	removed bool
 }
 
-// maxWarnings bounds the warnings about one request, which clients receive in a header.
-const maxWarnings = 32
-
 func (c *lowering) reset() {
-	clear(c.warnings)
-	c.dst, c.effort = nil, jsondoc.Value{}
-	c.warnings, c.calls, c.toolChanges, c.toolNames, c.media, c.plainReasoning = c.warnings[:0], c.calls[:0], c.toolChanges[:0], c.toolNames[:0], c.media[:0], c.plainReasoning[:0]
-	c.unanswered, c.nextCall = 0, 0
-	c.origins.Reset()
+	c.Writer.Reset()
+	c.effort, c.unanswered, c.nextCall = jsondoc.Value{}, 0, 0
+	c.calls, c.toolChanges, c.toolNames, c.plainReasoning = c.calls[:0], c.toolChanges[:0], c.toolNames[:0], c.plainReasoning[:0]
 }
 
 // drop adds a warning that v is left out.
 func (r *Request) drop(v jsondoc.Value) { r.warn(abi.WarnDropped, v) }
 
 func (r *Request) warn(kind abi.WarnKind, v jsondoc.Value) {
-	c := &r.chat
-	if len(c.warnings) == maxWarnings {
+	if v.Name().Is("context_management") { // in every request of Claude Code, so do not allocate a path for it
+		r.chat.Warn(kind, "context_management")
 		return
 	}
-	if name := v.Name(); name.Is("context_management") { // in every request of Claude Code, so do not allocate a path for it
-		c.warnings = append(c.warnings, clientapi.Warning{Kind: kind, Member: "context_management"})
-		return
-	}
-	c.warnings = clientapi.AddWarning(c.warnings, kind, r.path(v))
+	r.chat.Warn(kind, r.path(v))
 }
 
 // AppendChat implements clientapi.Request.
@@ -72,9 +61,9 @@ func (r *Request) warn(kind abi.WarnKind, v jsondoc.Value) {
 func (r *Request) AppendChat(dst []byte) ([]byte, []clientapi.Warning, *apierror.Error) {
 	c := &r.chat
 	c.reset()
-	c.dst = append(dst, `{"model":`...)
-	c.writeRaw(r.m.model)
-	start := len(c.dst)
+	c.Dst = append(dst, `{"model":`...)
+	c.Raw(r.m.model)
+	start := len(c.Dst)
 	e := r.lowerPrompt()
 	if e == nil && len(c.toolChanges) > 0 {
 		c.rewind(start) // the messages have changed the tools, which were written before them
@@ -87,11 +76,11 @@ func (r *Request) AppendChat(dst []byte) ([]byte, []clientapi.Warning, *apierror
 		e = r.lowerMembers()
 	}
 	if e != nil {
-		c.dst = nil
+		c.Dst = nil
 		return dst, nil, e
 	}
-	dst, c.dst = append(r.lowerEffort(c.dst), '}'), nil
-	return dst, c.warnings, nil
+	dst, c.Dst = append(r.lowerEffort(c.Dst), '}'), nil
+	return dst, c.Warnings, nil
 }
 
 // lowerPrompt appends the tools and the messages.
@@ -104,23 +93,9 @@ func (r *Request) lowerPrompt() *apierror.Error {
 
 // rewind discards everything from start on, except the tool changes, so that the tools can be written again with them.
 func (c *lowering) rewind(start int) {
-	dst, changes := c.dst[:start], c.toolChanges
+	dst, changes := c.Dst[:start], c.toolChanges
 	c.reset()
-	c.dst, c.toolChanges = dst, changes
-}
-
-// writeRaw appends a value byte for byte.
-func (c *lowering) writeRaw(v jsondoc.Value) { c.dst = append(c.dst, v.Raw()...) }
-
-// write appends literal JSON.
-func (c *lowering) write(s string) { c.dst = append(c.dst, s...) }
-
-// writeMember appends a writeMember if v exists.
-func (c *lowering) writeMember(name string, v jsondoc.Value) {
-	if v.Exists() {
-		c.dst = append(append(append(c.dst, `,"`...), name...), `":`...)
-		c.writeRaw(v)
-	}
+	c.Dst, c.toolChanges = dst, changes
 }
 
 // lowerMembers appends the remaining members, and rejects or drops those that have no equivalent in chat completions.
@@ -135,22 +110,22 @@ func (r *Request) lowerMembers() *apierror.Error {
 	if m.maxTokens.Exists() && r.facts.MaxTokens == 0 {
 		return r.unsupported(m.maxTokens, "Input should be greater than or equal to 1: the provider of this model cannot fill a prompt cache without generating a response.")
 	}
-	c.writeMember("max_tokens", m.maxTokens)
-	c.writeMember("stream", m.stream)
+	c.Member("max_tokens", m.maxTokens)
+	c.Member("stream", m.stream)
 	if r.facts.Stream {
-		c.write(`,"stream_options":{"include_usage":true}`)
+		c.Literal(`,"stream_options":{"include_usage":true}`)
 	}
-	c.writeMember("temperature", m.temperature)
-	c.writeMember("top_p", m.topP)
-	c.writeMember("top_k", m.topK)
+	c.Member("temperature", m.temperature)
+	c.Member("top_p", m.topP)
+	c.Member("top_k", m.topK)
 	r.lowerStop()
 	r.lowerUser()
-	c.writeMember("cache_control", m.cacheControl)
+	c.Member("cache_control", m.cacheControl)
 	switch {
 	case m.serviceTier.Is("auto"):
-		c.write(`,"service_tier":"auto"`)
+		c.Literal(`,"service_tier":"auto"`)
 	case m.serviceTier.Is("standard_only"):
-		c.write(`,"service_tier":"default"`)
+		c.Literal(`,"service_tier":"default"`)
 	case m.serviceTier.Exists():
 		r.drop(m.serviceTier)
 	}
@@ -173,22 +148,17 @@ func (r *Request) lowerMembers() *apierror.Error {
 
 // lowerStop appends the stop sequences except blank ones, which some providers reject and the others ignore.
 func (r *Request) lowerStop() {
-	c, open := &r.chat, false
+	c, n := &r.chat, 0
 	for v := r.m.stop.First(); v.Exists(); v = v.Next() {
 		if isBlank(r.text(v)) {
 			r.drop(v)
 			continue
 		}
-		if open {
-			c.write(",")
-		} else {
-			c.write(`,"stop":[`)
-		}
-		open = true
-		c.writeRaw(v)
+		c.Next(&n, `,"stop":[`)
+		c.Raw(v)
 	}
-	if open {
-		c.write("]")
+	if n > 0 {
+		c.Literal("]")
 	}
 }
 
@@ -207,13 +177,13 @@ func (r *Request) lowerUser() {
 	c, id := &r.chat, present(r.m.metadata.Get("user_id"))
 	const longest = 64
 	if !id.Exists() || len(id.Inside()) <= longest {
-		c.writeMember("user", id)
+		c.Member("user", id)
 		return
 	}
 	sum := sha256.Sum256(r.text(id))
-	c.write(`,"user":"`)
-	c.dst = hex.AppendEncode(c.dst, sum[:])
-	c.write(`"`)
+	c.Literal(`,"user":"`)
+	c.Dst = hex.AppendEncode(c.Dst, sum[:])
+	c.Literal(`"`)
 }
 
 // lowerThinking appends thinking. between_tools becomes adaptive, because other providers decide themselves when to
@@ -229,20 +199,20 @@ func (r *Request) lowerThinking() *apierror.Error {
 	}
 	switch string(r.keyword(m.thinkingType)) {
 	case "enabled":
-		c.write(`,"thinking":{"type":"enabled"`)
+		c.Literal(`,"thinking":{"type":"enabled"`)
 	case "disabled":
-		c.write(`,"thinking":{"type":"disabled"}`)
+		c.Literal(`,"thinking":{"type":"disabled"}`)
 		return nil
 	case "adaptive", "between_tools":
-		c.write(`,"thinking":{"type":"adaptive"`)
+		c.Literal(`,"thinking":{"type":"adaptive"`)
 	default:
 		return r.unsupported(m.thinkingType, "The provider of this model does not support this kind of thinking.")
 	}
-	c.writeMember("budget_tokens", m.budget)
+	c.Member("budget_tokens", m.budget)
 	if d := present(m.thinking.Get("display")); d.Kind() == jsondoc.String {
-		c.writeMember("display", d)
+		c.Member("display", d)
 	}
-	c.write("}")
+	c.Literal("}")
 	return nil
 }
 
@@ -261,9 +231,9 @@ func (r *Request) lowerFormat() *apierror.Error {
 	if !m.format.Get("type").Is("json_schema") || !clientapi.Given(schema) {
 		return r.unsupported(m.format, "The provider of this model does not support this format.")
 	}
-	c.write(`,"response_format":{"type":"json_schema","json_schema":{"name":"answer","strict":true,"schema":`)
-	c.writeRaw(schema)
-	c.write("}}")
+	c.Literal(`,"response_format":{"type":"json_schema","json_schema":{"name":"answer","strict":true,"schema":`)
+	c.Raw(schema)
+	c.Literal("}}")
 	return nil
 }
 

@@ -10,8 +10,8 @@ import (
 // system messages: tool results are in user messages, with system messages possibly before or after them.
 func (r *Request) lowerMessages() *apierror.Error {
 	c := &r.chat
-	c.write(`,"messages":[`)
-	start := len(c.dst)
+	c.Literal(`,"messages":[`)
+	start := len(c.Dst)
 	r.lowerSystem()
 	for m := r.m.messages.First(); m.Exists(); {
 		var e *apierror.Error
@@ -27,20 +27,11 @@ func (r *Request) lowerMessages() *apierror.Error {
 	if e := r.checkAnswered(); e != nil {
 		return e
 	}
-	if len(c.dst) == start || len(c.origins.Messages()) == 1 && r.m.system.Exists() && c.origins.Messages()[0] == r.m.system {
+	if len(c.Dst) == start || len(c.Origins.Messages()) == 1 && r.m.system.Exists() && c.Origins.Messages()[0] == r.m.system {
 		return r.unsupported(r.m.messages, "The provider of this model does not support any of the messages' content.")
 	}
-	c.write("]")
+	c.Literal("]")
 	return nil
-}
-
-// beginMessage begins a message whose origin is v.
-func (c *lowering) beginMessage(v jsondoc.Value, role string) {
-	if len(c.origins.Messages()) > 0 {
-		c.write(",")
-	}
-	c.origins.AddMessage(v)
-	c.dst = append(append(append(c.dst, `{"role":"`...), role...), `"`...)
 }
 
 // lowerSystem appends the system prompt.
@@ -49,10 +40,10 @@ func (r *Request) lowerSystem() {
 	if !v.Exists() || v.Kind() == jsondoc.Array && !v.First().Exists() {
 		return
 	}
-	r.chat.beginMessage(v, "system")
-	r.chat.write(`,"content":`)
+	r.chat.StartMessage(v, "system")
+	r.chat.Literal(`,"content":`)
 	r.lowerTexts(v)
-	r.chat.write("}")
+	r.chat.Literal("}")
 }
 
 // lowerTexts appends the content of a system message, which is a string or a list of text blocks.
@@ -106,8 +97,8 @@ func (r *Request) callsTool(message jsondoc.Value) bool {
 // lowerAssistant appends one assistant message, merged from the messages from first up to end (exclusive).
 func (r *Request) lowerAssistant(first, end jsondoc.Value) *apierror.Error {
 	c := &r.chat
-	mark, messages := len(c.dst), len(c.origins.Messages())
-	c.beginMessage(first, "assistant")
+	mark := c.Mark()
+	c.StartMessage(first, "assistant")
 	reasoning := r.lowerReasoning(first, end)
 	calls, e := r.lowerCalls(first, end)
 	if e != nil {
@@ -120,23 +111,22 @@ func (r *Request) lowerAssistant(first, end jsondoc.Value) *apierror.Error {
 	switch {
 	case texts:
 	case calls:
-		c.write(`,"content":null`)
+		c.Literal(`,"content":null`)
 	case reasoning:
-		c.write(`,"content":""`)
+		c.Literal(`,"content":""`)
 	default: // only blocks of server tools
-		c.dst = c.dst[:mark]
-		c.origins.Truncate(messages)
+		c.Rewind(mark)
 		return nil
 	}
-	c.write("}")
+	c.Literal("}")
 	return nil
 }
 
 // lowerAssistantTexts appends the content of an assistant message. It reports false if there is none.
 func (r *Request) lowerAssistantTexts(first, end jsondoc.Value) (some bool, e *apierror.Error) {
 	c := &r.chat
-	mark := len(c.dst)
-	c.write(`,"content":`)
+	mark := len(c.Dst)
+	c.Literal(`,"content":`)
 	var p partList
 	if content := first.Get("content"); first.Next() == end {
 		c.beginParts(&p, content)
@@ -171,7 +161,7 @@ func (r *Request) lowerAssistantTexts(first, end jsondoc.Value) (some bool, e *a
 		}
 	}
 	if !c.endParts(&p) {
-		c.dst = c.dst[:mark]
+		c.Dst = c.Dst[:mark]
 		return false, nil
 	}
 	return true, nil
@@ -201,54 +191,22 @@ func (r *Request) lowerCalls(first, end jsondoc.Value) (some bool, e *apierror.E
 					return false, r.invalid(b.id, clientapi.CodeInvalidValue, "`tool_use` ids must be unique")
 				}
 			}
-			if len(c.calls) == 0 {
-				c.write(`,"tool_calls":[`)
-			} else {
-				c.write(",")
-			}
 			c.calls = append(c.calls, openCall{id: b.id})
-			c.origins.AddCall(v)
-			c.write(`{"id":`)
-			c.writeRaw(b.id)
-			c.write(`,"type":"function","function":{"name":`)
-			c.writeRaw(b.name)
-			c.write(`,"arguments":"`)
-			c.dst = appendEscapedJSON(c.dst, b.input.Raw())
-			c.write(`"}`)
-			c.writeMember("cache_control", b.cacheControl)
-			c.write("}")
+			c.StartCall(v)
+			c.Literal(`{"id":`)
+			c.Raw(b.id)
+			c.Literal(`,"type":"function","function":{"name":`)
+			c.Raw(b.name)
+			c.Literal(`,"arguments":"`)
+			c.EscapedJSON(b.input)
+			c.Literal(`"}`)
+			c.Member("cache_control", b.cacheControl)
+			c.Literal("}")
 		}
 	}
-	if c.unanswered = len(c.calls); c.unanswered > 0 {
-		c.write("]")
-	}
+	c.EndCalls()
+	c.unanswered = len(c.calls)
 	return c.unanswered > 0, nil
-}
-
-// appendEscapedJSON appends a JSON text, without the white space between its tokens, as the inside of a JSON string.
-// Numbers, escapes and the order of members stay unchanged, so that prompt caches match.
-func appendEscapedJSON(dst, json []byte) []byte {
-	from := 0 // json[from:i] has not been copied yet
-	inside := false
-	for i := 0; i < len(json); i++ {
-		switch b := json[i]; {
-		case b == '"':
-			dst = append(append(dst, json[from:i]...), '\\')
-			from = i
-			inside = !inside
-		case b == '\\': // with the character that it escapes
-			dst = append(append(dst, json[from:i]...), '\\')
-			from = i
-			if i++; json[i] == '"' || json[i] == '\\' {
-				dst = append(dst, '\\', '\\')
-				from = i
-			}
-		case b <= ' ' && !inside:
-			dst = append(dst, json[from:i]...)
-			from = i + 1
-		}
-	}
-	return append(dst, json[from:]...)
 }
 
 // lowerUserTurn appends the user and system messages from first on, and returns the message after them. Tool results
@@ -313,19 +271,19 @@ func (r *Request) lowerSystemMessage(m jsondoc.Value) *apierror.Error {
 	if !texts {
 		return nil
 	}
-	c.beginMessage(m, "system")
-	c.write(`,"content":`)
+	c.StartMessage(m, "system")
+	c.Literal(`,"content":`)
 	r.lowerTexts(content)
-	c.write("}")
+	c.Literal("}")
 	return nil
 }
 
 // lowerUserMessage appends a user message without its tool results.
 func (r *Request) lowerUserMessage(m jsondoc.Value) *apierror.Error {
 	c, content := &r.chat, m.Get("content")
-	mark, messages := len(c.dst), len(c.origins.Messages())
-	c.beginMessage(m, "user")
-	c.write(`,"content":`)
+	mark := c.Mark()
+	c.StartMessage(m, "user")
+	c.Literal(`,"content":`)
 	var p partList
 	c.beginParts(&p, content)
 	var b block
@@ -340,11 +298,10 @@ func (r *Request) lowerUserMessage(m jsondoc.Value) *apierror.Error {
 		}
 	}
 	if !c.endParts(&p) {
-		c.dst = c.dst[:mark]
-		c.origins.Truncate(messages)
+		c.Rewind(mark)
 		return nil
 	}
-	c.write("}")
+	c.Literal("}")
 	return nil
 }
 
@@ -356,13 +313,13 @@ func (r *Request) lowerResult(v jsondoc.Value) *apierror.Error {
 		return e
 	}
 	c := &r.chat
-	c.beginMessage(v, "tool")
-	c.writeMember("tool_call_id", b.toolUseID)
+	c.StartMessage(v, "tool")
+	c.Member("tool_call_id", b.toolUseID)
 	if failed, _ := b.isError.Bool(); failed {
-		c.write(`,"is_error":true`)
+		c.Literal(`,"is_error":true`)
 	}
-	c.writeMember("cache_control", b.cacheControl)
-	c.write(`,"content":`)
+	c.Member("cache_control", b.cacheControl)
+	c.Literal(`,"content":`)
 	p := partList{result: true}
 	c.beginParts(&p, b.content)
 	var inner block
@@ -373,9 +330,9 @@ func (r *Request) lowerResult(v jsondoc.Value) *apierror.Error {
 		}
 	}
 	if !c.endParts(&p) {
-		c.write(`""`)
+		c.Literal(`""`)
 	}
-	c.write("}")
+	c.Literal("}")
 	return nil
 }
 

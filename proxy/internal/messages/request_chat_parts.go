@@ -20,7 +20,7 @@ type partList struct {
 func (c *lowering) beginParts(p *partList, content jsondoc.Value) {
 	switch content.Kind() {
 	case jsondoc.String:
-		c.writeRaw(content)
+		c.Raw(content)
 		p.isString = true
 	case jsondoc.Array:
 		for v := content.First(); v.Exists(); v = v.Next() {
@@ -41,31 +41,19 @@ func (c *lowering) endParts(p *partList) bool {
 	switch {
 	case p.isString:
 	case p.parts > 0:
-		c.write("]")
+		c.Literal("]")
 	case p.empty && !p.hasOthers:
-		c.write(`""`)
+		c.Literal(`""`)
 	default:
 		return false
 	}
 	return true
 }
 
-// beginPart begins a part whose origin is v. prefix is literal JSON.
-func (c *lowering) beginPart(p *partList, v jsondoc.Value, prefix string) {
-	if p.parts == 0 {
-		c.write("[")
-	} else {
-		c.write(",")
-	}
-	p.parts++
-	c.origins.AddPart(v)
-	c.write(prefix)
-}
-
 // endPart ends a part.
 func (c *lowering) endPart(cacheControl jsondoc.Value) {
-	c.writeMember("cache_control", cacheControl)
-	c.write("}")
+	c.Member("cache_control", cacheControl)
+	c.Literal("}")
 }
 
 // addText appends a text part whose origin is v. Empty texts are left out, because some providers reject them.
@@ -74,11 +62,11 @@ func (c *lowering) addText(p *partList, v, text, cacheControl jsondoc.Value) {
 	case len(text.Inside()) == 0:
 		p.empty = true
 	case p.singleText && !cacheControl.Exists():
-		c.writeRaw(text)
+		c.Raw(text)
 		p.isString = true
 	default:
-		c.beginPart(p, v, `{"type":"text","text":`)
-		c.writeRaw(text)
+		c.StartPart(&p.parts, v, `{"type":"text","text":`)
+		c.Raw(text)
 		c.endPart(cacheControl)
 	}
 }
@@ -123,24 +111,24 @@ func (c *lowering) addMedia(p *partList, b *block, placeholder string) bool {
 	if !p.result {
 		return false
 	}
-	c.beginPart(p, b.self, `{"type":"text","text":"`)
-	c.write(placeholder)
-	c.write(`"}`)
-	c.media = append(c.media, b.self)
+	c.StartPart(&p.parts, b.self, `{"type":"text","text":"`)
+	c.Literal(placeholder)
+	c.Literal(`"}`)
+	c.Media = append(c.Media, b.self)
 	return true
 }
 
 // lowerMedia appends a user message with the images and files of a turn's tool results, in their order.
 func (r *Request) lowerMedia(turn jsondoc.Value) *apierror.Error {
 	c := &r.chat
-	if len(c.media) == 0 {
+	if len(c.Media) == 0 {
 		return nil
 	}
-	c.beginMessage(turn, "user")
-	c.write(`,"content":`)
+	c.StartMessage(turn, "user")
+	c.Literal(`,"content":`)
 	var p partList
 	var b block
-	for _, v := range c.media {
+	for _, v := range c.Media {
 		r.scanBlock(v, &b)
 		if b.kind == blockDocument {
 			r.lowerFile(&p, &b)
@@ -151,8 +139,8 @@ func (r *Request) lowerMedia(turn jsondoc.Value) *apierror.Error {
 		}
 	}
 	c.endParts(&p)
-	c.write("}")
-	c.media = c.media[:0]
+	c.Literal("}")
+	c.Media = c.Media[:0]
 	return nil
 }
 
@@ -164,25 +152,25 @@ func (r *Request) lowerImage(p *partList, b *block) *apierror.Error {
 	}
 	switch typ {
 	case "base64":
-		c.beginPart(p, b.self, `{"type":"image_url","image_url":{"url":"`)
+		c.StartPart(&p.parts, b.self, `{"type":"image_url","image_url":{"url":"`)
 		c.writeDataURL(s)
 	case "url":
-		c.beginPart(p, b.self, `{"type":"image_url","image_url":{"url":"`)
-		c.dst = append(c.dst, s.Get("url").Inside()...)
+		c.StartPart(&p.parts, b.self, `{"type":"image_url","image_url":{"url":"`)
+		c.Inside(s.Get("url"))
 	default:
 		return r.foreignFile(s)
 	}
-	c.write(`"}`)
+	c.Literal(`"}`)
 	c.endPart(b.cacheControl)
 	return nil
 }
 
 // writeDataURL appends a source as a data URL.
 func (c *lowering) writeDataURL(source jsondoc.Value) {
-	c.write("data:")
-	c.dst = append(c.dst, source.Get("media_type").Inside()...)
-	c.write(";base64,")
-	c.dst = append(c.dst, source.Get("data").Inside()...)
+	c.Literal("data:")
+	c.Inside(source.Get("media_type"))
+	c.Literal(";base64,")
+	c.Inside(source.Get("data"))
 }
 
 // foreignFile returns the error for a file that was uploaded to a provider, or for an unknown type of source.
@@ -227,19 +215,19 @@ func (r *Request) lowerDocument(p *partList, b *block) *apierror.Error {
 // lowerFile appends a document that is a file.
 func (r *Request) lowerFile(p *partList, b *block) {
 	c := &r.chat
-	c.beginPart(p, b.self, `{"type":"file","file":{`)
+	c.StartPart(&p.parts, b.self, `{"type":"file","file":{`)
 	if len(b.title.Inside()) > 0 {
-		c.write(`"filename":`)
-		c.writeRaw(b.title)
-		c.write(",")
+		c.Literal(`"filename":`)
+		c.Raw(b.title)
+		c.Literal(",")
 	}
-	c.write(`"file_data":"`)
+	c.Literal(`"file_data":"`)
 	if address := b.source.Get("url"); b.source.Get("type").Is("url") {
-		c.dst = append(c.dst, address.Inside()...)
+		c.Inside(address)
 	} else {
 		c.writeDataURL(b.source)
 	}
-	c.write(`"}`)
+	c.Literal(`"}`)
 	c.endPart(b.cacheControl)
 }
 
@@ -270,14 +258,14 @@ func (r *Request) lowerSearchResult(p *partList, b *block) {
 		r.drop(b.citations)
 	}
 	c := &r.chat
-	c.beginPart(p, b.self, `{"type":"text","text":"`)
-	c.dst = append(c.dst, b.source.Inside()...)
-	c.write(`\n`)
-	c.dst = append(c.dst, b.title.Inside()...)
+	c.StartPart(&p.parts, b.self, `{"type":"text","text":"`)
+	c.Inside(b.source)
+	c.Literal(`\n`)
+	c.Inside(b.title)
 	for v := b.content.First(); v.Exists(); v = v.Next() {
-		c.write(`\n`)
-		c.dst = append(c.dst, v.Get("text").Inside()...)
+		c.Literal(`\n`)
+		c.Inside(v.Get("text"))
 	}
-	c.write(`"`)
+	c.Literal(`"`)
 	c.endPart(b.cacheControl)
 }

@@ -22,13 +22,8 @@ func (r *Request) lowerTools() *apierror.Error {
 		case c.removed(t.name):
 			continue
 		}
-		if len(c.toolNames) == 0 {
-			c.write(`,"tools":[`)
-		} else {
-			c.write(",")
-		}
 		c.toolNames = append(c.toolNames, t.name)
-		c.origins.AddTool(v)
+		c.StartTool(v)
 		c.lowerTool(&t)
 	}
 	for _, change := range c.toolChanges {
@@ -36,32 +31,30 @@ func (r *Request) lowerTools() *apierror.Error {
 			return r.unsupported(change.name, "The provider of this model cannot add a tool that is not one of `tools`.")
 		}
 	}
-	if len(c.toolNames) > 0 {
-		c.write("]")
-	}
+	c.EndTools()
 	return nil
 }
 
 // lowerTool appends a tool as a function. Members that only the Messages API has, such as input_examples, are left out,
 // and a tool with defer_loading is sent like all others.
 func (c *lowering) lowerTool(t *tool) {
-	c.write(`{"type":"function","function":{"name":`)
-	c.writeRaw(t.name)
-	c.writeMember("description", t.description)
-	c.writeMember("strict", t.strict)
-	c.write(`,"parameters":`)
+	c.Literal(`{"type":"function","function":{"name":`)
+	c.Raw(t.name)
+	c.Member("description", t.description)
+	c.Member("strict", t.strict)
+	c.Literal(`,"parameters":`)
 	switch {
 	case !t.schema.First().Exists():
-		c.write(`{"type":"object","properties":{}}`)
+		c.Literal(`{"type":"object","properties":{}}`)
 	case !t.schema.Get("type").Exists():
-		c.write(`{"type":"object",`)
-		c.dst = append(c.dst, t.schema.Raw()[1:]...)
+		c.Literal(`{"type":"object",`)
+		c.Bytes(t.schema.Raw()[1:])
 	default:
-		c.writeRaw(t.schema)
+		c.Raw(t.schema)
 	}
-	c.write("}")
-	c.writeMember("cache_control", t.cacheControl)
-	c.write("}")
+	c.Literal("}")
+	c.Member("cache_control", t.cacheControl)
+	c.Literal("}")
 }
 
 // containsString reports whether an array contains a string.
@@ -121,21 +114,21 @@ func (r *Request) lowerToolChoice() *apierror.Error {
 	}
 	switch string(r.keyword(m.choiceType)) {
 	case "auto":
-		c.write(`,"tool_choice":"auto"`)
+		c.Literal(`,"tool_choice":"auto"`)
 	case "any":
-		c.write(`,"tool_choice":"required"`)
+		c.Literal(`,"tool_choice":"required"`)
 	case "none":
-		c.write(`,"tool_choice":"none"`)
+		c.Literal(`,"tool_choice":"none"`)
 	case "tool":
 		if !c.offers(m.choiceName) {
 			return r.unsupported(m.choiceName, "Tool '%s' not found in the tools for the provider of this model", quotable(m.choiceName.Text()))
 		}
-		c.write(`,"tool_choice":{"type":"function","function":{"name":`)
-		c.writeRaw(m.choiceName)
-		c.write("}}")
+		c.Literal(`,"tool_choice":{"type":"function","function":{"name":`)
+		c.Raw(m.choiceName)
+		c.Literal("}}")
 	}
 	if single, _ := m.noParallel.Bool(); single {
-		c.write(`,"parallel_tool_calls":false`)
+		c.Literal(`,"parallel_tool_calls":false`)
 	}
 	return nil
 }

@@ -47,7 +47,7 @@ func (r *Request) Origin(path string) string {
 
 // messageOrigin returns the client's path for a path in the written messages, such as "messages[2].content[0].text".
 func (r *Request) messageOrigin(path string) string {
-	kind, v, rest := r.chat.origins.Find(path)
+	kind, v, rest := r.chat.Origins.Find(path)
 	member, _ := clientapi.CutMember(rest)
 	switch {
 	case kind == clientapi.OriginNone:
@@ -68,7 +68,7 @@ func (r *Request) messageOrigin(path string) string {
 
 // toolOrigin returns the client's path for a path in the written tools, such as "tools[0].function.name".
 func (r *Request) toolOrigin(path string) string {
-	kind, v, rest := r.chat.origins.Find(path)
+	kind, v, rest := r.chat.Origins.Find(path)
 	member, rest := clientapi.CutMember(rest)
 	switch {
 	case kind == clientapi.OriginNone:

@@ -59,8 +59,7 @@ var formatClaude = []byte("anthropic-claude-v1")
 // order, or reasoning_content if the origin of all of it is unknown. It reports false if there is none.
 func (r *Request) lowerReasoning(first, end jsondoc.Value) bool {
 	c := &r.chat
-	mark := len(c.dst)
-	c.write(`,"reasoning_details":[`)
+	mark := len(c.Dst)
 	index, entries := 0, 0
 	c.plainReasoning = c.plainReasoning[:0]
 	var b block
@@ -75,18 +74,18 @@ func (r *Request) lowerReasoning(first, end jsondoc.Value) bool {
 	}
 	switch {
 	case entries == 0:
-		c.dst = c.dst[:mark]
+		c.Dst = c.Dst[:mark]
 		return false
 	case len(c.plainReasoning) < entries:
-		c.write("]")
+		c.Literal("]")
 		return true
 	}
-	c.dst = c.dst[:mark]
-	c.write(`,"reasoning_content":"`)
+	c.Dst = c.Dst[:mark]
+	c.Literal(`,"reasoning_content":"`)
 	for _, v := range c.plainReasoning {
-		c.dst = append(c.dst, v.Inside()...)
+		c.Inside(v)
 	}
-	c.write(`"`)
+	c.Literal(`"`)
 	return true
 }
 
@@ -164,25 +163,7 @@ func (d *details) addSealed(s *thinking.Sealed, text []byte) {
 
 // add adds an entry. text and signature are still escaped: the insides of JSON strings.
 func (d *details) add(typ, member string, text, signature []byte, callID string) {
-	c := d.c
-	if d.entries++; d.entries > 1 {
-		c.write(",")
-	}
-	c.write(`{"type":"`)
-	c.write(typ)
-	c.write(`","`)
-	c.write(member)
-	c.write(`":"`)
-	c.dst = append(c.dst, text...)
-	if len(signature) > 0 {
-		c.write(`","signature":"`)
-		c.dst = append(c.dst, signature...)
-	}
-	if callID != "" {
-		c.write(`","id":"`)
-		c.dst = jsondoc.AppendEscaped(c.dst, []byte(callID))
-	}
-	c.write(`"`)
-	c.dst = thinking.AppendOrigin(c.dst, d.format, d.index)
-	c.write("}")
+	d.c.StartDetail(&d.entries, typ, member)
+	d.c.Bytes(text)
+	d.c.EndDetail(signature, jsondoc.AppendEscaped(nil, []byte(callID)), d.format, d.index)
 }

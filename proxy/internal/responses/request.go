@@ -5,6 +5,7 @@ import (
 
 	"github.com/sluice-gateway/sluice/proxy/internal/apierror"
 	"github.com/sluice-gateway/sluice/proxy/internal/clientapi"
+	"github.com/sluice-gateway/sluice/proxy/internal/clientapi/chatwriter"
 	"github.com/sluice-gateway/sluice/proxy/internal/jsondoc"
 	"github.com/sluice-gateway/sluice/proxy/internal/thinking"
 	"github.com/sluice-gateway/sluice/sdk/abi"
@@ -35,9 +36,8 @@ type Request struct {
 	expanded      bool     // full is in use
 	previousItems int      // number of items of full that come from previous_response_id
 
-	calls    callTable
-	origins  clientapi.Origins
-	warnings []clientapi.Warning // warnings of AppendChat
+	calls callTable
+	chat  chatwriter.Writer
 }
 
 var (
@@ -58,14 +58,12 @@ func (r *Request) Reset() {
 		r.full.Reset()
 	}
 	r.doc.Reset()
-	r.origins.Reset()
+	r.chat.Reset()
 	clear(r.facts.Warnings)
-	clear(r.warnings)
 	*r = Request{
 		sealer: r.sealer, store: r.store, doc: r.doc, facts: clientapi.Facts{N: 1, Warnings: r.facts.Warnings[:0]},
 		items: trim(r.items, keepItems), tools: trim(r.tools, keepItems), renamed: trim(r.renamed, keepItems), names: trim(r.names, keepScratch),
-		scratch: trim(r.scratch, keepScratch), full: r.full, calls: r.calls.reset(), origins: r.origins,
-		warnings: trim(r.warnings, keepItems),
+		scratch: trim(r.scratch, keepScratch), full: r.full, calls: r.calls.reset(), chat: r.chat,
 	}
 }
 

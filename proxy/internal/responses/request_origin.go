@@ -39,7 +39,7 @@ func (r *Request) Origin(path string) string {
 
 // loweredOrigin is Origin for the request that AppendChat has translated, which may be the expanded request.
 func (r *Request) loweredOrigin(path string) string {
-	switch kind, v, rest := r.origins.Find(path); kind {
+	switch kind, v, rest := r.chat.Origins.Find(path); kind {
 	case clientapi.OriginNone:
 		if strings.HasPrefix(path, "messages[") || strings.HasPrefix(path, "tools[") {
 			return ""

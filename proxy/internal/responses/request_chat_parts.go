@@ -12,73 +12,72 @@ func (w *lowering) writeContent(v jsondoc.Value, output bool) *apierror.Error {
 	first := v.First()
 	switch single := !first.Next().Exists(); {
 	case v.Kind() == jsondoc.String:
-		w.writeRaw(v)
+		w.Raw(v)
 		return nil
 	case !first.Exists():
-		w.write(`""`)
+		w.Literal(`""`)
 		return nil
 	case single && output && !isText(first):
 		w.writePlaceholder(first)
 		return nil
 	case single && isText(first) && !clientapi.Given(first.Get("prompt_cache_breakpoint")):
-		w.writeRaw(first.Get("text"))
+		w.Raw(first.Get("text"))
 		return nil
 	}
-	w.write("[")
 	n := 0
 	for p := first; p.Exists(); p = p.Next() {
-		if e := w.writePart(n, p, output); e != nil {
+		if e := w.writePart(&n, p, output); e != nil {
 			return e
 		}
-		n++
 	}
-	w.write("]")
+	w.Literal("]")
 	return nil
 }
 
-// writePart writes part n of the current message.
-func (w *lowering) writePart(n int, p jsondoc.Value, output bool) *apierror.Error {
-	w.beginPart(n, p)
+// writePart writes a part of the current message. n counts the parts.
+func (w *lowering) writePart(n *int, p jsondoc.Value, output bool) *apierror.Error {
+	w.StartPart(n, p, "")
 	if output && !isText(p) {
-		w.write(`{"type":"text","text":`)
+		w.Literal(`{"type":"text","text":`)
 		w.writePlaceholder(p)
-		w.write("}")
+		w.Literal("}")
 		return nil
 	}
 	if e := w.writeContentPart(p); e != nil {
 		return e
 	}
 	if clientapi.Given(p.Get("prompt_cache_breakpoint")) {
-		w.write(`,"cache_control":{"type":"ephemeral"}`)
+		w.Literal(`,"cache_control":{"type":"ephemeral"}`)
 	}
-	w.write("}")
+	w.Literal("}")
 	return nil
 }
 
 // writePlaceholder writes a text in place of an image or file in an output, and records the part for writeMedia.
 func (w *lowering) writePlaceholder(p jsondoc.Value) {
-	w.media = append(w.media, p)
+	w.Media = append(w.Media, p)
 	if p.Get("type").Is("input_image") {
-		w.write(`"[image]"`)
+		w.Literal(`"[image]"`)
 	} else {
-		w.write(`"[file]"`)
+		w.Literal(`"[file]"`)
 	}
 }
 
 // writeMedia writes a user message with the images and files of a turn's outputs, in their order.
 func (w *lowering) writeMedia() *apierror.Error {
-	if len(w.media) == 0 {
+	if len(w.Media) == 0 {
 		return nil
 	}
-	w.beginMessage("user", w.media[0])
-	w.write(`,"content":[`)
-	for n, p := range w.media {
-		if e := w.writePart(n, p, false); e != nil {
+	w.StartMessage(w.Media[0], "user")
+	w.Literal(`,"content":`)
+	n := 0
+	for _, p := range w.Media {
+		if e := w.writePart(&n, p, false); e != nil {
 			return e
 		}
 	}
-	w.write("]}")
-	w.media = w.media[:0]
+	w.Literal("]}")
+	w.Media = w.Media[:0]
 	return nil
 }
 
@@ -93,16 +92,18 @@ func (w *lowering) writeContentPart(p jsondoc.Value) *apierror.Error {
 	typ := p.Get("type")
 	switch string(w.r.keyword(typ)) {
 	case "input_text", "output_text":
-		w.writeMember(`{"type":"text","text":`, p.Get("text"))
+		w.Literal(`{"type":"text","text":`)
+		w.Raw(p.Get("text"))
 	case "input_image":
 		return w.writeImage(p)
 	case "input_file":
 		return w.writeFile(p)
 	case "input_audio":
 		audio := p.Get("input_audio")
-		w.writeMember(`{"type":"input_audio","input_audio":{"data":`, audio.Get("data"))
-		w.writeMember(`,"format":`, audio.Get("format"))
-		w.write("}")
+		w.Literal(`{"type":"input_audio","input_audio":{"data":`)
+		w.Raw(audio.Get("data"))
+		w.Member("format", audio.Get("format"))
+		w.Literal("}")
 	default:
 		return unsupported(typ, "Parts of the type '"+clientapi.Quotable(typ.Text())+"' are not supported by this model's provider.")
 	}
@@ -118,14 +119,15 @@ func (w *lowering) writeImage(p jsondoc.Value) *apierror.Error {
 	default:
 		return clientapi.Missing(p, "image_url")
 	}
-	w.writeMember(`{"type":"image_url","image_url":{"url":`, url)
+	w.Literal(`{"type":"image_url","image_url":{"url":`)
+	w.Raw(url)
 	switch detail := p.Get("detail"); {
 	case detail.Is("original"): // chat completions has nothing higher than "high"
-		w.write(`,"detail":"high"`)
+		w.Literal(`,"detail":"high"`)
 	default:
-		w.writeOptional(`,"detail":`, detail)
+		w.writeOptional("detail", detail)
 	}
-	w.write("}")
+	w.Literal("}")
 	return nil
 }
 
@@ -139,8 +141,9 @@ func (w *lowering) writeFile(p jsondoc.Value) *apierror.Error {
 		}
 		return clientapi.Missing(p, "file_data")
 	}
-	w.writeMember(`{"type":"file","file":{"file_data":`, data)
-	w.writeOptional(`,"filename":`, p.Get("filename"))
-	w.write("}")
+	w.Literal(`{"type":"file","file":{"file_data":`)
+	w.Raw(data)
+	w.writeOptional("filename", p.Get("filename"))
+	w.Literal("}")
 	return nil
 }

@@ -10,7 +10,7 @@ import (
 // of its calls and the media in these. A turn that consists only of reasoning is left out, because providers reject it.
 func (w *lowering) writeTurn(i, end int) *apierror.Error {
 	items := w.r.items[i:end]
-	texts, others, calls, first := 0, 0, 0, -1
+	texts, others, first := 0, 0, -1
 	for n := range items {
 		it := &items[n]
 		switch k := it.kind; {
@@ -23,7 +23,6 @@ func (w *lowering) writeTurn(i, end int) *apierror.Error {
 				continue
 			}
 		case k.isCall():
-			calls++
 		case k == itemHosted:
 			w.warnOnce(droppedHosted, it.v)
 			continue
@@ -37,30 +36,22 @@ func (w *lowering) writeTurn(i, end int) *apierror.Error {
 	if first < 0 {
 		return nil
 	}
-	w.beginMessage("assistant", items[first].v)
-	w.write(`,"content":`)
+	w.StartMessage(items[first].v, "assistant")
+	w.Literal(`,"content":`)
 	if texts+others == 0 {
-		w.write("null")
+		w.Literal("null")
 	} else {
 		w.writeAssistantContent(items, texts == 1 && others == 0)
 	}
 	w.writeReasoning(items)
-	if calls > 0 {
-		w.write(`,"tool_calls":[`)
-		n := 0
-		for k := range items {
-			if it := &items[k]; it.kind.isCall() {
-				if n > 0 {
-					w.write(",")
-				}
-				w.r.origins.AddCall(it.v)
-				w.writeCall(it)
-				n++
-			}
+	for k := range items {
+		if it := &items[k]; it.kind.isCall() {
+			w.StartCall(it.v)
+			w.writeCall(it)
 		}
-		w.write("]")
 	}
-	w.write("}")
+	w.EndCalls()
+	w.Literal("}")
 	for k := range items {
 		if it := &items[k]; it.kind.isCall() {
 			if e := w.writeResult(&w.r.items[it.result]); e != nil {
@@ -98,16 +89,12 @@ func (w *lowering) writeAssistantContent(items []item, single bool) {
 		switch {
 		case len(v.Inside()) == 0:
 		case single:
-			w.writeRaw(v)
+			w.Raw(v)
 		default:
-			w.beginPart(n, source)
-			w.writeMember(`{"type":"text","text":`, v)
-			w.write("}")
-			n++
+			w.StartPart(&n, source, `{"type":"text","text":`)
+			w.Raw(v)
+			w.Literal("}")
 		}
-	}
-	if !single {
-		w.write("[")
 	}
 	for k := range items {
 		if items[k].kind != itemAssistant {
@@ -127,85 +114,76 @@ func (w *lowering) writeAssistantContent(items []item, single bool) {
 			if !refusal.Exists() {
 				refusal = p.Get("text")
 			}
-			w.beginPart(n, p)
-			w.writeMember(`{"type":"refusal","refusal":`, refusal)
-			w.write("}")
-			n++
+			w.StartPart(&n, p, `{"type":"refusal","refusal":`)
+			w.Raw(refusal)
+			w.Literal("}")
 		}
 	}
 	if !single {
-		w.write("]")
+		w.Literal("]")
 	}
-}
-
-// beginPart begins part n of the current message.
-func (w *lowering) beginPart(n int, source jsondoc.Value) {
-	if n > 0 {
-		w.write(",")
-	}
-	w.r.origins.AddPart(source)
 }
 
 // writeCall writes a tool call.
 func (w *lowering) writeCall(it *item) {
-	w.write(`{"id":`)
-	w.writeRaw(it.callID)
-	w.write(`,"type":"function","function":{"name":"`)
+	w.Literal(`{"id":`)
+	w.Raw(it.callID)
+	w.Literal(`,"type":"function","function":{"name":"`)
 	switch it.kind {
 	case itemCall, itemCustomCall:
-		w.dst = appendName(w.dst, it.v.Get("namespace"), it.v.Get("name"))
+		w.Dst = appendName(w.Dst, it.v.Get("namespace"), it.v.Get("name"))
 	case itemLocalShellCall:
-		w.write("local_shell")
+		w.Literal("local_shell")
 	case itemShellCall:
-		w.write("shell")
+		w.Literal("shell")
 	case itemApplyPatchCall:
-		w.write("apply_patch")
+		w.Literal("apply_patch")
 	}
-	w.write(`","arguments":`)
+	w.Literal(`","arguments":`)
 	switch it.kind {
 	case itemCall:
-		w.writeRaw(it.v.Get("arguments"))
+		w.Raw(it.v.Get("arguments"))
 	case itemCustomCall:
-		w.write(`"{\"input\":\"`)
-		w.dst = jsondoc.AppendEscaped(w.dst, it.v.Get("input").Inside())
-		w.write(`\"}"`)
+		w.Literal(`"{\"input\":\"`)
+		w.Dst = jsondoc.AppendEscaped(w.Dst, it.v.Get("input").Inside())
+		w.Literal(`\"}"`)
 	case itemApplyPatchCall:
 		w.writeJSONString(it.v.Get("operation"))
 	default:
 		w.writeJSONString(it.v.Get("action"))
 	}
-	w.write("}}")
+	w.Literal("}}")
 }
 
 // writeJSONString writes a value as a string that contains its JSON.
 func (w *lowering) writeJSONString(v jsondoc.Value) {
-	w.write(`"`)
-	w.dst = jsondoc.AppendEscaped(w.dst, v.Raw())
-	w.write(`"`)
+	w.Literal(`"`)
+	w.Dst = jsondoc.AppendEscaped(w.Dst, v.Raw())
+	w.Literal(`"`)
 }
 
 // writeResult writes the output of a call as a tool message.
 func (w *lowering) writeResult(it *item) *apierror.Error {
-	w.beginMessage("tool", it.v)
-	w.write(`,"tool_call_id":`)
-	w.writeRaw(it.callID)
+	w.StartMessage(it.v, "tool")
+	w.Literal(`,"tool_call_id":`)
+	w.Raw(it.callID)
 	if it.v.Get("type").Is("apply_patch_call_output") && it.v.Get("status").Is("failed") {
-		w.write(`,"is_error":true`)
+		w.Literal(`,"is_error":true`)
 	}
-	w.write(`,"content":`)
+	w.Literal(`,"content":`)
 	e := (*apierror.Error)(nil)
 	switch output := it.v.Get("output"); {
 	case !clientapi.Given(output): // apply_patch_call_output
 		if status := it.v.Get("status"); status.Kind() == jsondoc.String {
-			w.writeRaw(status)
+			w.Raw(status)
 		} else {
-			w.write(`""`)
+			w.Literal(`""`)
 		}
 	case it.v.Get("type").Is("shell_call_output"):
 		w.writeJSONString(output)
 	default:
 		e = w.writeContent(output, true)
 	}
-	w.write("}")
+	w.Literal("}")
 	return e
 }

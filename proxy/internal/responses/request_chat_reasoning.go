@@ -14,8 +14,7 @@ const sealSeparator = ','
 // writeReasoning writes the reasoning of a turn: sealed reasoning as reasoning_details, or if there is none, plain text
 // as reasoning_content.
 func (w *lowering) writeReasoning(items []item) {
-	begin, index := len(w.dst), 0
-	plain := false
+	index, entries, plain := 0, 0, false
 	for k := range items {
 		it := &items[k]
 		if it.kind != itemReasoning {
@@ -26,30 +25,26 @@ func (w *lowering) writeReasoning(items []item) {
 			plain = plain || hasReadableText(it.v)
 			continue
 		}
-		before := len(w.dst)
-		if before == begin {
-			w.write(`,"reasoning_details":[`)
-		} else {
-			w.write(",")
-		}
-		if w.writeDetails(it.v, token.Inside(), index) {
+		before := len(w.Dst)
+		if n := w.writeDetails(it.v, token.Inside(), index, entries); n > entries {
+			entries = n
 			index++
 			continue
 		}
-		w.dst = w.dst[:before]
+		w.Dst = w.Dst[:before]
 		w.warnOnce(droppedReasoning, it.v)
 	}
 	switch {
-	case len(w.dst) > begin:
-		w.write("]")
+	case entries > 0:
+		w.Literal("]")
 	case plain:
-		w.write(`,"reasoning_content":"`)
+		w.Literal(`,"reasoning_content":"`)
 		for k := range items {
 			if it := &items[k]; it.kind == itemReasoning && len(it.v.Get("encrypted_content").Inside()) == 0 {
-				w.dst = appendReadableText(w.dst, it.v)
+				w.Dst = appendReadableText(w.Dst, it.v)
 			}
 		}
-		w.write(`"`)
+		w.Literal(`"`)
 	}
 }
 
@@ -79,29 +74,29 @@ func hasReadableText(v jsondoc.Value) bool {
 	return false
 }
 
-// writeDetails writes the entries of a sealed item. It returns false if a seal is damaged or not the gateway's, or if
-// there are no entries.
-func (w *lowering) writeDetails(v jsondoc.Value, tokens []byte, index int) bool {
-	d := detailWriter{w: w, item: v, index: index}
+// writeDetails writes the entries of a sealed item after the first previous ones, and returns their new number. It is
+// previous, or 0, if a seal is damaged or not the gateway's, or if there are no entries.
+func (w *lowering) writeDetails(v jsondoc.Value, tokens []byte, index, previous int) (entries int) {
+	d := detailWriter{w: w, item: v, index: int32(index), entries: previous}
 	for len(tokens) > 0 {
 		token, rest, more := bytes.Cut(tokens, []byte{sealSeparator})
 		s, ok := w.r.sealer.Open(token)
 		if !ok || more && len(rest) == 0 || !jsondoc.CheckEscaped(s.Data) || !jsondoc.CheckEscaped([]byte(s.Format)) || !jsondoc.CheckEscaped([]byte(s.CallID)) {
-			return false
+			return 0
 		}
-		d.write(s)
+		d.write(&s)
 		tokens = rest
 	}
 	d.finish()
-	return d.entries > 0
+	return d.entries
 }
 
 // detailWriter writes the reasoning_details entries of one item.
 type detailWriter struct {
 	w       *lowering
 	item    jsondoc.Value
-	index   int
-	entries int
+	index   int32
+	entries int // number of entries written for the message so far
 
 	text   thinking.Sealed // a text whose signature may follow
 	open   bool            // text is in use
@@ -109,29 +104,33 @@ type detailWriter struct {
 	format string          // format of the last seal
 }
 
-func (d *detailWriter) write(s thinking.Sealed) {
+func (d *detailWriter) write(s *thinking.Sealed) {
 	d.format = s.Format
 	if s.Part != abi.ReasoningSignature {
 		d.flush()
 	}
 	switch s.Part {
 	case abi.ReasoningText:
-		d.text, d.open = s, true
+		d.text, d.open = *s, true
 	case abi.ReasoningSignature:
-		d.begin(`{"type":"reasoning.text","text":"`)
-		d.appendText(d.text.Data)
+		d.writeText(d.text.Data, s)
 		d.text, d.open = thinking.Sealed{}, false
-		d.w.write(`","signature":"`)
-		d.end(s)
 	case abi.ReasoningSummary:
-		d.begin(`{"type":"reasoning.summary","summary":"`)
+		d.w.StartDetail(&d.entries, "reasoning.summary", "summary")
 		d.appendText(s.Data)
-		s.Data = nil
-		d.end(s)
+		d.end(nil, s)
 	default:
-		d.begin(`{"type":"reasoning.encrypted","data":"`)
-		d.end(s)
+		d.w.StartDetail(&d.entries, "reasoning.encrypted", "data")
+		d.w.Bytes(s.Data)
+		d.end(nil, s)
 	}
+}
+
+// writeText writes a text with its signature.
+func (d *detailWriter) writeText(text []byte, signature *thinking.Sealed) {
+	d.w.StartDetail(&d.entries, "reasoning.text", "text")
+	d.appendText(text)
+	d.end(signature.Data, signature)
 }
 
 // flush writes a held text that no signature follows.
@@ -139,10 +138,9 @@ func (d *detailWriter) flush() {
 	if !d.open {
 		return
 	}
-	d.begin(`{"type":"reasoning.text","text":"`)
-	d.appendText(d.text.Data)
+	text := d.text.Data
 	d.text.Data = nil
-	d.end(d.text)
+	d.writeText(text, &d.text)
 	d.text, d.open = thinking.Sealed{}, false
 }
 
@@ -153,39 +151,24 @@ func (d *detailWriter) finish() {
 	if d.used || !hasReadableText(d.item) {
 		return
 	}
-	d.begin(`{"type":"reasoning.summary","summary":"`)
+	d.w.StartDetail(&d.entries, "reasoning.summary", "summary")
 	d.appendText(nil)
-	d.end(thinking.Sealed{Format: d.format})
-}
-
-func (d *detailWriter) begin(opening string) {
-	if d.entries > 0 {
-		d.w.write(",")
-	}
-	d.entries++
-	d.w.write(opening)
+	d.end(nil, &thinking.Sealed{Format: d.format})
 }
 
 // appendText appends a sealed text, or if it is empty, the text that the item shows.
 func (d *detailWriter) appendText(sealed []byte) {
 	if len(sealed) > 0 {
-		d.w.dst = append(d.w.dst, sealed...)
+		d.w.Bytes(sealed)
 		d.used = true // the item shows the same text
 		return
 	}
 	if !d.used {
-		d.w.dst = appendReadableText(d.w.dst, d.item)
+		d.w.Dst = appendReadableText(d.w.Dst, d.item)
 		d.used = true
 	}
 }
 
-// end ends an entry, with the data of a seal as the end of its last string.
-func (d *detailWriter) end(s thinking.Sealed) {
-	d.w.dst = append(append(d.w.dst, s.Data...), '"')
-	if len(s.CallID) > 0 {
-		d.w.write(`,"id":"`)
-		d.w.write(s.CallID)
-		d.w.write(`"`)
-	}
-	d.w.dst = append(thinking.AppendOrigin(d.w.dst, []byte(s.Format), int32(d.index)), '}')
+func (d *detailWriter) end(signature []byte, s *thinking.Sealed) {
+	d.w.EndDetail(signature, []byte(s.CallID), []byte(s.Format), d.index)
 }

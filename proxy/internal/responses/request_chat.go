@@ -3,6 +3,7 @@ package responses
 import (
 	"github.com/sluice-gateway/sluice/proxy/internal/apierror"
 	"github.com/sluice-gateway/sluice/proxy/internal/clientapi"
+	"github.com/sluice-gateway/sluice/proxy/internal/clientapi/chatwriter"
 	"github.com/sluice-gateway/sluice/proxy/internal/jsondoc"
 	"github.com/sluice-gateway/sluice/sdk/abi"
 )
@@ -15,25 +16,27 @@ func (r *Request) AppendChat(dst []byte) ([]byte, []clientapi.Warning, *apierror
 	} else if e := r.notFound(); e != nil {
 		return dst, nil, e
 	}
-	q.warnings = q.warnings[:0]
-	q.origins.Reset()
-	w := lowering{r: q, client: r, dst: dst}
-	if e := w.writeRequest(); e != nil {
+	w := lowering{Writer: &q.chat, r: q, client: r}
+	w.Reset()
+	w.Dst = dst
+	e := w.writeRequest()
+	written := w.Dst
+	w.Dst = nil
+	if e != nil {
 		if r.expanded {
 			e.Param = r.clientPath(r.previousItems, e.Param)
 		}
-		return w.dst[:len(dst)], nil, e
+		return written[:len(dst)], nil, e
 	}
-	return w.dst, q.warnings, nil
+	return written, w.Warnings, nil
 }
 
-// lowering writes the chat completions request. Texts are copied without unescaping them.
+// lowering writes the chat completions request.
 type lowering struct {
+	*chatwriter.Writer
 	r       *Request // the request that is translated, with references resolved
 	client  *Request // the request as the client sent it
-	dst     []byte
 	dropped dropped
-	media   []jsondoc.Value // images and files in the outputs of the current turn
 }
 
 // dropped is the set of kinds of items whose omission has been warned about.
@@ -55,7 +58,7 @@ func (w *lowering) warn(kind abi.WarnKind, v jsondoc.Value) {
 	if w.client.expanded {
 		path = w.client.clientPath(w.client.previousItems, path)
 	}
-	w.r.warnings = clientapi.AddWarning(w.r.warnings, kind, path)
+	w.Warn(kind, path)
 }
 
 // warnOnce adds a warning about the first item of a kind that is left out.
@@ -63,19 +66,6 @@ func (w *lowering) warnOnce(what dropped, v jsondoc.Value) {
 	if w.dropped&what == 0 {
 		w.dropped |= what
 		w.warn(abi.WarnDropped, v)
-	}
-}
-
-// write appends literal JSON, writeRaw a value byte for byte, and writeInside the inside of a string.
-func (w *lowering) write(s string)              { w.dst = append(w.dst, s...) }
-func (w *lowering) writeRaw(v jsondoc.Value)    { w.dst = append(w.dst, v.Raw()...) }
-func (w *lowering) writeInside(v jsondoc.Value) { w.dst = append(w.dst, v.Inside()...) }
-
-// writeMember appends a member if its value exists. prefix is the JSON before the value: a comma, the name and a colon.
-func (w *lowering) writeMember(prefix string, v jsondoc.Value) {
-	if v.Exists() {
-		w.write(prefix)
-		w.writeRaw(v)
 	}
 }
 
@@ -92,33 +82,32 @@ func (w *lowering) writeRequest() *apierror.Error {
 	if e := r.pairCalls(); e != nil {
 		return e
 	}
-	w.write(`{"model":`)
-	w.writeRaw(m.model)
+	w.Literal(`{"model":`)
+	w.Raw(m.model)
 	// Tools come first, then the messages, then everything else, so that prompt caches can match long prefixes.
-	tools, e := w.writeTools()
-	if e != nil {
+	if e := w.writeTools(); e != nil {
 		return e
 	}
-	w.write(`,"messages":[`)
+	w.Literal(`,"messages":[`)
 	if e := w.writeInput(); e != nil {
 		return e
 	}
-	w.write("]")
-	if e := w.writeToolChoice(m.toolChoice, tools); e != nil {
+	w.Literal("]")
+	if e := w.writeToolChoice(m.toolChoice); e != nil {
 		return e
 	}
-	if tools > 0 && m.parallel.Kind() == jsondoc.False {
-		w.write(`,"parallel_tool_calls":false`)
+	if w.Tools() > 0 && m.parallel.Kind() == jsondoc.False {
+		w.Literal(`,"parallel_tool_calls":false`)
 	}
 	if r.facts.Stream {
-		w.write(`,"stream":true,"stream_options":{"include_usage":true}`)
+		w.Literal(`,"stream":true,"stream_options":{"include_usage":true}`)
 	}
-	w.writeMember(`,"max_tokens":`, m.maxOutputTokens)
-	w.writeMember(`,"temperature":`, m.temperature)
-	w.writeMember(`,"top_p":`, m.topP)
+	w.Member("max_tokens", m.maxOutputTokens)
+	w.Member("temperature", m.temperature)
+	w.Member("top_p", m.topP)
 	if m.wantsLogprobs {
-		w.write(`,"logprobs":true`)
-		w.writeMember(`,"top_logprobs":`, m.topLogprobs)
+		w.Literal(`,"logprobs":true`)
+		w.Member("top_logprobs", m.topLogprobs)
 	}
 	if e := w.writeEffort(); e != nil {
 		return e
@@ -126,12 +115,12 @@ func (w *lowering) writeRequest() *apierror.Error {
 	if e := w.writeFormat(); e != nil {
 		return e
 	}
-	w.writeMember(`,"verbosity":`, m.verbosity)
-	w.writeMember(`,"user":`, m.user)
-	w.writeMember(`,"safety_identifier":`, m.safety)
-	w.writeMember(`,"service_tier":`, m.serviceTier)
-	w.writeMember(`,"prompt_cache_key":`, m.cacheKey)
-	w.write("}")
+	w.Member("verbosity", m.verbosity)
+	w.Member("user", m.user)
+	w.Member("safety_identifier", m.safety)
+	w.Member("service_tier", m.serviceTier)
+	w.Member("prompt_cache_key", m.cacheKey)
+	w.Literal("}")
 	w.warnMembers()
 	return nil
 }
@@ -171,7 +160,7 @@ func (w *lowering) writeEffort() *apierror.Error {
 	}
 	switch string(w.r.keyword(v)) {
 	case "none", "minimal", "low", "medium", "high", "xhigh", "max":
-		w.writeMember(`,"reasoning_effort":`, v)
+		w.Member("reasoning_effort", v)
 		return nil
 	}
 	return unsupported(v, "This reasoning effort is not supported by this model's provider.")
@@ -186,24 +175,24 @@ func (w *lowering) writeFormat() *apierror.Error {
 	switch typ := f.Get("type"); {
 	case typ.Is("text"):
 	case typ.Is("json_object"):
-		w.write(`,"response_format":{"type":"json_object"}`)
+		w.Literal(`,"response_format":{"type":"json_object"}`)
 	case typ.Is("json_schema"):
-		w.write(`,"response_format":{"type":"json_schema","json_schema":{"name":`)
-		w.writeRaw(f.Get("name"))
-		w.writeOptional(`,"description":`, f.Get("description"))
-		w.writeOptional(`,"strict":`, f.Get("strict"))
-		w.writeMember(`,"schema":`, f.Get("schema"))
-		w.write("}}")
+		w.Literal(`,"response_format":{"type":"json_schema","json_schema":{"name":`)
+		w.Raw(f.Get("name"))
+		w.writeOptional("description", f.Get("description"))
+		w.writeOptional("strict", f.Get("strict"))
+		w.Member("schema", f.Get("schema"))
+		w.Literal("}}")
 	default:
 		return unsupported(typ, "This text format is not supported by this model's provider.")
 	}
 	return nil
 }
 
-// writeOptional is writeMember for a value that may be null, which counts as absent.
-func (w *lowering) writeOptional(prefix string, v jsondoc.Value) {
+// writeOptional is Member for a value that may be null, which counts as absent.
+func (w *lowering) writeOptional(name string, v jsondoc.Value) {
 	if clientapi.Given(v) {
-		w.writeMember(prefix, v)
+		w.Member(name, v)
 	}
 }
 
@@ -211,14 +200,14 @@ func (w *lowering) writeOptional(prefix string, v jsondoc.Value) {
 func (w *lowering) writeInput() *apierror.Error {
 	r := w.r
 	if len(r.m.instructions.Inside()) > 0 {
-		w.beginMessage("system", r.m.instructions)
-		w.writeMember(`,"content":`, r.m.instructions)
-		w.write("}")
+		w.StartMessage(r.m.instructions, "system")
+		w.Member("content", r.m.instructions)
+		w.Literal("}")
 	}
 	if r.m.input.Kind() == jsondoc.String {
-		w.beginMessage("user", r.m.input)
-		w.writeMember(`,"content":`, r.m.input)
-		w.write("}")
+		w.StartMessage(r.m.input, "user")
+		w.Member("content", r.m.input)
+		w.Literal("}")
 	}
 	for i := 0; i < len(r.items); i++ {
 		it := &r.items[i]
@@ -244,29 +233,18 @@ func (w *lowering) writeInput() *apierror.Error {
 			return e
 		}
 	}
-	if len(w.r.origins.Messages()) == 0 {
+	if len(w.Origins.Messages()) == 0 {
 		return apierror.Fail(abi.FailUnsupported, "", "input", "This model's provider supports none of the items in the input.")
 	}
 	return nil
 }
 
-// beginMessage begins a message whose origin is v.
-func (w *lowering) beginMessage(role string, v jsondoc.Value) {
-	if len(w.r.origins.Messages()) > 0 {
-		w.write(",")
-	}
-	w.r.origins.AddMessage(v)
-	w.write(`{"role":"`)
-	w.write(role)
-	w.write(`"`)
-}
-
 // writeMessage writes a user, system or developer message.
 func (w *lowering) writeMessage(role string, it *item) *apierror.Error {
-	w.beginMessage(role, it.v)
-	w.write(`,"content":`)
+	w.StartMessage(it.v, role)
+	w.Literal(`,"content":`)
 	e := w.writeContent(it.v.Get("content"), false)
-	w.write("}")
+	w.Literal("}")
 	return e
 }
 

@@ -9,16 +9,15 @@ import (
 	"github.com/sluice-gateway/sluice/sdk/abi"
 )
 
-// writeTools writes the tools, and returns their number. With the tool_choice allowed_tools, only the allowed tools are
-// written.
-func (w *lowering) writeTools() (n int, e *apierror.Error) {
+// writeTools writes the tools. With the tool_choice allowed_tools, only the allowed tools are written.
+func (w *lowering) writeTools() *apierror.Error {
 	choice, allowed := w.r.m.toolChoice, jsondoc.Value{}
 	if choice.Get("type").Is("allowed_tools") {
 		if allowed = choice.Get("tools"); allowed.Kind() != jsondoc.Array {
-			return 0, clientapi.Missing(choice, "tools")
+			return clientapi.Missing(choice, "tools")
 		}
 		if allowed.Len() > len(w.r.tools) { // bounds the cost of isAllowed
-			return 0, clientapi.TooMany(allowed, len(w.r.tools))
+			return clientapi.TooMany(allowed, len(w.r.tools))
 		}
 	}
 	for i := range w.r.tools {
@@ -29,24 +28,16 @@ func (w *lowering) writeTools() (n int, e *apierror.Error) {
 		switch t.kind {
 		case toolNativeOnly:
 			typ := t.v.Get("type")
-			return 0, unsupported(typ, "Tools of the type '"+clientapi.Quotable(typ.Text())+"' are not supported by this model's provider.")
+			return unsupported(typ, "Tools of the type '"+clientapi.Quotable(typ.Text())+"' are not supported by this model's provider.")
 		case toolWebSearch:
 			w.warn(abi.WarnDropped, t.v)
 			continue
 		}
-		if n == 0 {
-			w.write(`,"tools":[`)
-		} else {
-			w.write(",")
-		}
-		w.r.origins.AddTool(t.v)
-		n++
+		w.StartTool(t.v)
 		w.writeTool(t)
 	}
-	if n > 0 {
-		w.write("]")
-	}
-	return n, nil
+	w.EndTools()
+	return nil
 }
 
 // redefinedLater reports whether a later additional_tools item defines the tool again. Its cost is quadratic in the
@@ -79,33 +70,33 @@ func isAllowed(t *tool, allowed jsondoc.Value) bool {
 
 // writeTool writes a function, or a custom tool as a function.
 func (w *lowering) writeTool(t *tool) {
-	w.write(`{"type":"function","function":{"name":"`)
-	w.dst = appendName(w.dst, t.namespace, t.name)
-	w.write(`"`)
-	w.writeOptional(`,"description":`, t.v.Get("description"))
+	w.Literal(`{"type":"function","function":{"name":"`)
+	w.Dst = appendName(w.Dst, t.namespace, t.name)
+	w.Literal(`"`)
+	w.writeOptional("description", t.v.Get("description"))
 	if t.kind == toolCustom {
-		w.write(`,"parameters":{"type":"object","properties":{"input":{"type":"string"`)
+		w.Literal(`,"parameters":{"type":"object","properties":{"input":{"type":"string"`)
 		if f := t.v.Get("format"); f.Get("definition").Kind() == jsondoc.String {
-			w.write(`,"description":"Must match this grammar (`)
-			w.writeInside(f.Get("syntax"))
-			w.write(`):\n`)
-			w.writeInside(f.Get("definition"))
-			w.write(`"`)
+			w.Literal(`,"description":"Must match this grammar (`)
+			w.Inside(f.Get("syntax"))
+			w.Literal(`):\n`)
+			w.Inside(f.Get("definition"))
+			w.Literal(`"`)
 		}
-		w.write(`}},"required":["input"],"additionalProperties":false}}}`)
+		w.Literal(`}},"required":["input"],"additionalProperties":false}}}`)
 		return
 	}
 	if p := t.v.Get("parameters"); clientapi.Given(p) {
-		w.writeMember(`,"parameters":`, p)
+		w.Member("parameters", p)
 	} else {
-		w.write(`,"parameters":{"type":"object","properties":{}}`)
+		w.Literal(`,"parameters":{"type":"object","properties":{}}`)
 	}
-	w.writeOptional(`,"strict":`, t.v.Get("strict"))
-	w.write("}}")
+	w.writeOptional("strict", t.v.Get("strict"))
+	w.Literal("}}")
 }
 
-// writeToolChoice writes tool_choice for a request with n tools.
-func (w *lowering) writeToolChoice(v jsondoc.Value, n int) *apierror.Error {
+// writeToolChoice writes tool_choice.
+func (w *lowering) writeToolChoice(v jsondoc.Value) *apierror.Error {
 	if !v.Exists() {
 		return nil
 	}
@@ -120,22 +111,22 @@ func (w *lowering) writeToolChoice(v jsondoc.Value, n int) *apierror.Error {
 		if e := clientapi.NeedName(v.Get("name"), v, "name"); e != nil {
 			return e
 		}
-		if n == 0 {
+		if w.Tools() == 0 {
 			return noTools(v)
 		}
-		w.write(`,"tool_choice":{"type":"function","function":{"name":"`)
-		w.dst = appendName(w.dst, w.namespaceOf(v.Get("name")), v.Get("name"))
-		w.write(`"}}`)
+		w.Literal(`,"tool_choice":{"type":"function","function":{"name":"`)
+		w.Dst = appendName(w.Dst, w.namespaceOf(v.Get("name")), v.Get("name"))
+		w.Literal(`"}}`)
 		return nil
 	case typ.Exists():
 		return unsupported(typ, "Tools of the type '"+clientapi.Quotable(typ.Text())+"' are not supported by this model's provider.")
 	}
 	switch {
-	case mode.Is("required") && n == 0:
+	case mode.Is("required") && w.Tools() == 0:
 		return noTools(v)
 	case mode.Is("none"), mode.Is("auto"), mode.Is("required"):
-		if n > 0 {
-			w.writeMember(`,"tool_choice":`, mode)
+		if w.Tools() > 0 {
+			w.Member("tool_choice", mode)
 		}
 		return nil
 	}
