@@ -81,6 +81,58 @@ func TestBudgetHoldsMaximumCost(t *testing.T) {
 	}
 }
 
+// panickingJournal panics when the first hold is settled.
+type panickingJournal struct {
+	*memoryJournal
+	panicked bool
+}
+
+func (l *panickingJournal) Settle(r *spend.Record) {
+	if !l.panicked {
+		l.panicked = true
+		panic("settle")
+	}
+	l.memoryJournal.Settle(r)
+}
+
+// TestSettleAfterPanic settles a hold again whose settlement has panicked, as the release of a request does.
+func TestSettleAfterPanic(t *testing.T) {
+	notified := false
+	for name, o := range map[string]spend.Options{
+		"journal": {Journal: &panickingJournal{memoryJournal: newMemoryJournal()}},
+		"events": {Events: func(spend.Event) {
+			if !notified {
+				notified = true
+				panic("notify")
+			}
+		}},
+	} {
+		a := open(t, spend.NewBook(o),
+			spend.Limit{Scope: keyScope, Limits: config.Limits{Concurrent: 1, TokensPerMinute: 100}, Budgets: []config.Budget{budget(1000, config.PerDay)}})
+		var h spend.Hold
+		if e := h.Reserve(scopes(a), &spend.Need{Prompt: 10, Fixed: 100}, now); e != nil {
+			t.Fatal(e)
+		}
+		panicked := func() (panicked bool) {
+			defer func() { panicked = recover() != nil }()
+			h.Settle(spend.Used{Tokens: 20, Cost: 200}, now)
+			return false
+		}
+		if !panicked() || panicked() {
+			t.Errorf("%s: want a panic the first time only", name)
+		}
+		if s := onlyBudget(t, a, now); s.Spent != 200 || s.Held != 0 || h.Held() {
+			t.Errorf("%s: got status %+v", name, s)
+		}
+		if r := a.Account(spend.Key, "k").Remaining(now); r.Tokens != 80 {
+			t.Errorf("%s: %d tokens remain, want 80", name, r.Tokens)
+		}
+		if e := h.Reserve(scopes(a), &spend.Need{Prompt: 10, Fixed: 100}, now); e != nil {
+			t.Errorf("%s: after the settlement: got error %v", name, e)
+		}
+	}
+}
+
 // TestRejectedRequestChangesNoScope also checks that clients see only the amounts of their own key.
 func TestRejectedRequestChangesNoScope(t *testing.T) {
 	a := open(t, spend.NewBook(spend.Options{}),

@@ -22,6 +22,7 @@ type Hold struct {
 	request  uint64
 	counted  bool  // counts as a request in flight
 	recorded bool  // the journal has it
+	settled  uint8 // bit set of the accounts that have been settled
 	lowered  int64 // see Lowered
 }
 
@@ -302,7 +303,7 @@ func (h *Hold) Lowered() int64 { return h.lowered }
 func (h *Hold) Held() bool { return h != nil && !h.at.IsZero() }
 
 // Settle replaces the hold by what the request has used, which is nothing for a request that was never sent. Further
-// calls do nothing.
+// calls do nothing, except that a call after one that has panicked does what is left to do.
 func (h *Hold) Settle(used Used, now time.Time) {
 	if !h.Held() {
 		return
@@ -310,20 +311,26 @@ func (h *Hold) Settle(used Used, now time.Time) {
 	var book *Book
 	var warned [kinds]*config.Budget
 	for i, a := range h.accounts {
-		if a != nil {
-			book = a.book
+		if a == nil {
+			continue
+		}
+		book = a.book
+		if h.settled&(1<<i) == 0 {
+			h.settled |= 1 << i
 			warned[i] = a.settle(h, i, used, now)
 		}
 	}
 	if h.recorded {
+		h.recorded = false
 		r := h.record()
 		r.Amount, r.Uncertain, r.Tokens = used.Cost, used.Uncertain, used.Tokens
 		book.journal.Settle(&r)
 	}
-	if book.events != nil {
-		h.notify(book, used, &warned)
-	}
+	accounts, held := h.accounts, h.held
 	*h = Hold{}
+	if book.events != nil {
+		book.notify(&accounts, held, used, &warned)
+	}
 }
 
 // settle settles a hold in one account. It returns a budget that has thereby reached its warning threshold, or nil.
@@ -360,17 +367,17 @@ func (a *Account) settle(h *Hold, i int, used Used, now time.Time) (warned *conf
 	return warned
 }
 
-// notify sends the events of a settlement.
-func (h *Hold) notify(book *Book, used Used, warned *[kinds]*config.Budget) {
-	for i, a := range h.accounts {
+// notify sends the events of the settlement of a hold on the accounts.
+func (b *Book) notify(accounts *[kinds]*Account, held cost.Nano, used Used, warned *[kinds]*config.Budget) {
+	for i, a := range accounts {
 		if a == nil {
 			continue
 		}
-		if b := warned[i]; b != nil {
-			book.events(Event{Kind: EventWarned, Scope: a.scope, Per: b.Per, Amount: b.Limit})
+		if w := warned[i]; w != nil {
+			b.events(Event{Kind: EventWarned, Scope: a.scope, Per: w.Per, Amount: w.Limit})
 		}
-		if over := used.Cost - h.held; over > 0 && len(a.budgets) > 0 {
-			book.events(Event{Kind: EventExceededHold, Scope: a.scope, Amount: over})
+		if over := used.Cost - held; over > 0 && len(a.budgets) > 0 {
+			b.events(Event{Kind: EventExceededHold, Scope: a.scope, Amount: over})
 		}
 	}
 }

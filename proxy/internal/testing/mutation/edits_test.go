@@ -110,7 +110,7 @@ var edits = []edit{
 	{
 		what: "a hold can be settled twice",
 		file: "proxy/internal/spend/hold.go",
-		old:  "\t\th.notify(book, used, &warned)\n\t}\n\t*h = Hold{}\n", new: "\t\th.notify(book, used, &warned)\n\t}\n",
+		old:  "\taccounts, held := h.accounts, h.held\n\t*h = Hold{}\n", new: "\taccounts, held := h.accounts, h.held\n\th.settled = 0\n",
 		tests: "TestBudgetHoldsMaximumCost",
 	},
 	{
