@@ -399,16 +399,8 @@ func (a *attempt) doRequest() error {
 	}
 	a.out.Sent, a.out.Resender = a.onSent(), a
 	a.dispatched = true
-	ctx := a.wait.StartWait()
-	response, err := a.provider.client.Do(ctx, &a.out, a.wait)
-	clear(headers)
-	a.out = upstream.Request{Headers: headers}
-	gone := a.wait.FinishWait()
-	a.response, a.sent = response, err == nil || failure.Written(err)
-	if err == nil {
-		a.receiveHead(response.Status())
-	}
-	if gone != nil {
+	response, err := a.send()
+	if gone := a.wait.FinishWait(); gone != nil {
 		return gone
 	}
 	if err != nil {
@@ -420,6 +412,21 @@ func (a *attempt) doRequest() error {
 		a.tape.SetHead(response.Status(), response.EachHeader)
 	}
 	return nil
+}
+
+// send sends a.out, and waits for the head of the response. It records whether the request was written whole even if it
+// panics.
+func (a *attempt) send() (*upstream.Response, error) {
+	defer func() {
+		a.sent = a.out.Written
+		clear(a.out.Headers)
+		a.out = upstream.Request{Headers: a.out.Headers}
+	}()
+	response, err := a.provider.client.Do(a.wait.StartWait(), &a.out, a.wait)
+	if a.response = response; err == nil {
+		a.receiveHead(response.Status())
+	}
+	return response, err
 }
 
 // awaitFirst waits for the first bytes of the response's body, or reads the response if its status is an error.

@@ -164,22 +164,6 @@ func TestIsUnsupported(t *testing.T) {
 	}
 }
 
-func TestWritten(t *testing.T) {
-	for _, tt := range []struct {
-		err  error
-		want bool
-	}{
-		{nil, false},
-		{errors.New("other"), false},
-		{&upstream.Error{Kind: upstream.Timeout}, false},
-		{&apierror.Error{Cause: &upstream.Error{Kind: upstream.Timeout, Written: true}}, true},
-	} {
-		if got := failure.Written(tt.err); got != tt.want {
-			t.Errorf("%v: got %v", tt.err, got)
-		}
-	}
-}
-
 func TestShed(t *testing.T) {
 	for _, tt := range []struct {
 		name string

@@ -68,12 +68,6 @@ func IsTransient(e *apierror.Error) bool {
 // IsUnsupported reports whether the target does not support the request, as opposed to having failed.
 func IsUnsupported(e *apierror.Error) bool { return e.TryNext && e.Status == http.StatusBadRequest }
 
-// Written reports whether a request had been written whole to its provider when it failed.
-func Written(err error) bool {
-	e, ok := errors.AsType[*upstream.Error](err)
-	return ok && e.Written
-}
-
 // Shed returns the resource whose exhaustion caused an error; ok is false if the error has another cause.
 func Shed(e *apierror.Error) (reason telemetry.Shed, ok bool) {
 	call, isPlugin := errors.AsType[*plugin.CallError](e.Cause)

@@ -234,6 +234,7 @@ func (c *Client) Do(ctx context.Context, r *Request, w Watcher) (*Response, erro
 
 // do sends a request with one credential.
 func (c *Client) do(ctx context.Context, r *Request, auth authorization, w Watcher, now, deadline time.Time) (*Response, error) {
+	r.Written = false
 	if c.credential.Signer() != nil {
 		var err error
 		if auth.signed, err = c.authorize(ctx, r, w, deadline); err != nil {
@@ -254,28 +255,29 @@ func (c *Client) do(ctx context.Context, r *Request, auth authorization, w Watch
 			cn.close()
 		}
 	}()
-	for written := false; ; {
+	for {
 		if cn == nil {
 			if cn, err = c.connect(ctx, w, deadline); err != nil {
 				e := c.requestError(err, r)
-				e.Written = written
+				e.Written = r.Written
 				return nil, e
 			}
 		}
+		before := r.Written // to a connection that was lost
 		resp, err := c.roundTrip(ctx, cn, r, &auth, w, deadline)
 		if err == nil {
 			succeeded = true
 			return resp, nil
 		}
 		cn.close()
-		written = written || cn.written
+		r.Written = before || cn.written
 		if cn.reused && !cn.answered && connLost(err) && c.mayResend(cn, r) {
-			written = written && r.Resender == nil
+			r.Written = r.Written && r.Resender == nil
 			cn = c.replace(cn, now)
 			continue
 		}
 		e := c.requestError(err, r)
-		e.Written, e.Answered = written, cn.answered
+		e.Written, e.Answered = r.Written, cn.answered
 		return nil, e
 	}
 }
@@ -382,7 +384,7 @@ func (c *Client) roundTrip(ctx context.Context, cn *conn, r *Request, auth *auth
 	// response. The write fails then, but the response can still be read.
 	cn.answered = cn.w > 0
 	if cn.written {
-		cn.writtenAt = time.Now()
+		cn.writtenAt, r.Written = time.Now(), true
 		if r.Sent != nil {
 			r.Sent()
 		}

@@ -3,6 +3,7 @@ package upstream
 import (
 	"context"
 	"errors"
+	"io"
 	"net"
 	"net/netip"
 	"testing"
@@ -51,34 +52,49 @@ func TestPanicsInBackgroundGoroutines(t *testing.T) {
 	})
 }
 
-// panicker is a Watcher that panics.
-type panicker struct{}
+// panicker is a Watcher that panics in a phase.
+type panicker Phase
 
-func (panicker) Tick(Phase, time.Duration) error { panic("watcher") }
+func (p panicker) Tick(in Phase, _ time.Duration) error {
+	if in == Phase(p) {
+		panic("watcher")
+	}
+	return nil
+}
 
+// TestWatcherPanicReleasesConnection panics while a request is being written, and after a provider has read it.
 func TestWatcherPanicReleasesConnection(t *testing.T) {
-	client, server := net.Pipe()
-	defer server.Close()
-	c, err := New(Config{
-		Name: "up", BaseURL: "http://127.0.0.1:1", Ticks: Ticks{First: time.Millisecond},
-		Dial: func(context.Context, string, string) (net.Conn, error) { return client, nil },
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer c.Close()
-	func() {
-		defer func() {
-			if recover() == nil {
-				t.Error("Do did not panic")
-			}
+	for phase, read := range map[Phase]bool{PhaseSend: false, PhaseHead: true} {
+		client, server := net.Pipe()
+		defer server.Close()
+		c, err := New(Config{
+			Name: "up", BaseURL: "http://127.0.0.1:1", Ticks: Ticks{First: time.Millisecond},
+			Dial: func(context.Context, string, string) (net.Conn, error) { return client, nil },
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer c.Close()
+		if read {
+			go func() { _, _ = io.Copy(io.Discard, server) }()
+		}
+		request := Request{Method: "POST", Path: "/"}
+		func() {
+			defer func() {
+				if recover() == nil {
+					t.Error("Do did not panic")
+				}
+			}()
+			_, _ = c.Do(t.Context(), &request, panicker(phase))
 		}()
-		_, _ = c.Do(t.Context(), &Request{Method: "POST", Path: "/"}, panicker{})
-	}()
-	if s := c.Stats(); s.InUse != 0 {
-		t.Errorf("%d connections in use, want 0", s.InUse)
-	}
-	if _, err := client.Write([]byte("x")); err == nil {
-		t.Error("the connection was not closed")
+		if request.Written != read {
+			t.Errorf("Written is %t, want %t", request.Written, read)
+		}
+		if s := c.Stats(); s.InUse != 0 {
+			t.Errorf("%d connections in use, want 0", s.InUse)
+		}
+		if _, err := client.Write([]byte("x")); err == nil {
+			t.Error("the connection was not closed")
+		}
 	}
 }

@@ -32,6 +32,10 @@ type Request struct {
 	Sent        func()             // called when the request has been written whole, before the wait for the response; may be nil
 	Once        bool               // if the provider rejects or rate-limits the secret, neither pause it nor try another one
 	Resender    Resender           // may be nil
+
+	// Written is set by Client.Do while the request has been written whole and has not been sent again: the provider may
+	// have served it, and may bill it. It also applies if a Watcher panics. Afterwards it equals Error.Written.
+	Written bool
 }
 
 // Resender decides whether a request is sent again that had been written whole to a reused connection, which was then

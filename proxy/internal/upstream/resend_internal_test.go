@@ -20,7 +20,7 @@ func TestLostRequestOnReusedConnection(t *testing.T) {
 		dials    int // connections that can be established
 		resender Resender
 		want     string // response; "" is an error
-		written  bool   // Error.Written
+		written  bool   // Error.Written; a request with a response has been written
 		resends  uint64
 	}{
 		"soon":                             {time.Minute, 2, nil, "three", false, 1},
@@ -50,7 +50,8 @@ func TestLostRequestOnReusedConnection(t *testing.T) {
 				t.Fatal(err)
 			}
 			got := ""
-			r, err := client.Do(context.Background(), &Request{Method: "POST", Path: "/", Body: []byte("two"), Resender: c.resender}, nil)
+			request := Request{Method: "POST", Path: "/", Body: []byte("two"), Resender: c.resender}
+			r, err := client.Do(context.Background(), &request, nil)
 			if err == nil {
 				text, _ := r.ReadAll(nil, 1<<20)
 				got = string(text)
@@ -58,6 +59,9 @@ func TestLostRequestOnReusedConnection(t *testing.T) {
 			}
 			if e, failed := errors.AsType[*Error](err); got != c.want || failed != (c.want == "") || failed && (e.Written != c.written || e.Kind != Unreachable) {
 				t.Errorf("got %q, error %+v, want %q or an error whose Written is %t", got, err, c.want, c.written)
+			}
+			if request.Written != (c.written || err == nil) {
+				t.Errorf("Request.Written is %t, error %v", request.Written, err)
 			}
 			if st := client.Stats(); st.Retried != c.resends {
 				t.Errorf("stats %+v, want %d requests sent again", st, c.resends)
