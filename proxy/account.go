@@ -17,12 +17,10 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/internal/booking"
 	"github.com/sluice-gateway/sluice/proxy/internal/breaker"
 	"github.com/sluice-gateway/sluice/proxy/internal/clientapi"
-	"github.com/sluice-gateway/sluice/proxy/internal/endpoint"
 	"github.com/sluice-gateway/sluice/proxy/internal/estimate"
 	"github.com/sluice-gateway/sluice/proxy/internal/failure"
 	"github.com/sluice-gateway/sluice/proxy/internal/httpfield"
 	"github.com/sluice-gateway/sluice/proxy/internal/journal"
-	"github.com/sluice-gateway/sluice/proxy/internal/openai"
 	"github.com/sluice-gateway/sluice/proxy/internal/recording"
 	"github.com/sluice-gateway/sluice/proxy/internal/rescue"
 	"github.com/sluice-gateway/sluice/proxy/internal/routing"
@@ -72,41 +70,6 @@ func (x *completion) countLimit(e *apierror.Error) {
 			m.RejectModel(limit.Scope.Name, reason)
 		}
 	}
-}
-
-// insertLimit inserts a token limit into the client's document, which has none, and parses the document again.
-func (x *completion) insertLimit(to endpoint.ID, tokens int64) *apierror.Error {
-	s, warnings := x.server, slices.Clone(x.request.Describe().Warnings)
-	chat, isChat := x.request.(*openai.Request)
-	old, own := x.body, x.body
-	if isChat {
-		own = chat.Body
-	}
-	body, err := estimate.AppendWithLimit(s.buffers.Get(len(own)+64), own, x.api.Limit, tokens)
-	if err != nil {
-		s.buffers.Put(body)
-		return failure.Internal(err)
-	}
-	x.body = body
-	if e := x.limiter.Grow(&x.counted, len(old)+len(body)); e != nil {
-		s.buffers.Put(old)
-		return e
-	}
-	var e *apierror.Error
-	if isChat {
-		e = chat.Replace(body, clientapi.Limits{}.Lowered())
-	} else {
-		_, e = x.parseRequest(to)
-	}
-	s.buffers.Put(old)
-	if e != nil {
-		return e
-	}
-	r := x.request.Describe()
-	for _, w := range warnings {
-		r.Warn(w.Kind, w.Member)
-	}
-	return x.request.FitModel(x.model.MaxTokens, x.model.Thinking, false)
 }
 
 // admitPrices rejects the request if none of its targets has a price and a budget requires one.
@@ -486,14 +449,16 @@ func (x *completion) tagText() string {
 
 // settle accounts what the completion has used, and gives back what it holds of limits and budgets. It is called before
 // the last bytes of the response are sent, so that a client that has received them may use all of that again. Only the
-// first call has an effect. A client that disconnects later has still used as much.
+// first call that does not panic has an effect. A client that disconnects later has still used as much.
 func (x *completion) settle() {
 	if x.settled {
 		return
 	}
-	x.settled = true
 	x.settledAt = x.server.now()
 	r := &x.record
+	if t := x.target; t != nil {
+		r.Provider, r.Target = t.Provider, t.Model // a panic may have ended the attempt
+	}
 	if failed := x.writer.Failed(); failed != nil && x.committed && !x.disconnected {
 		r.Code, r.Cause = failed.Code, failed.Cause
 		if failed.Cause == nil && x.provider != nil {
@@ -507,17 +472,26 @@ func (x *completion) settle() {
 		x.server.logExcessive(r, u.Excessive)
 		x.recordUncertain(x.unknown(), used)
 	}
+	x.settled = true
+	defer x.releaseHolds(used, x.settledAt)
 	if x.key != nil { // else the client was not authenticated
 		x.recordLedger(r, journal.Labels{Key: r.Key, Team: r.Team, Model: r.Model, Provider: r.Provider, Tags: x.tagText()})
 	}
-	x.providerHold.Settle(used, x.settledAt)
-	failed := x.failed.Settle(x.settledAt)
+}
+
+// releaseHolds settles what the completion holds of limits and budgets, at what its last attempt has used. Further calls
+// do nothing.
+func (x *completion) releaseHolds(used spend.Used, now time.Time) {
+	defer x.hold.Settle(used, now) // in case of a panic
+	defer x.providerHold.Settle(used, now)
+	failed := x.failed.Settle(now)
 	if x.hedgeHold.Held() {
 		// An attempt was cancelled or has failed, and another one used the request's hold.
-		x.hedgeHold.Settle(failed.Plus(spend.Used{Tokens: r.CancelledTokens, Cost: r.CancelledCost, Uncertain: r.CancelledCost}), x.settledAt)
+		r := &x.record
+		x.hedgeHold.Settle(failed.Plus(spend.Used{Tokens: r.CancelledTokens, Cost: r.CancelledCost, Uncertain: r.CancelledCost}), now)
 		failed = spend.Used{}
 	}
-	x.hold.Settle(used.Plus(failed), x.settledAt)
+	x.hold.Settle(used.Plus(failed), now)
 }
 
 // finish settles the completion, if that has not been done, logs it, and releases what it holds. Every path ends here,
@@ -527,8 +501,8 @@ func (x *completion) finish() {
 		return
 	}
 	x.finished = true
-	x.conn.FinishRequest()
 	defer x.releaseAll()
+	x.conn.FinishRequest()
 	x.settle()
 	x.endTape(nil)
 	x.closeUpstream()
@@ -568,18 +542,29 @@ func (x *completion) recordResult() {
 	}
 }
 
-// releaseAll releases what other requests may be waiting for, even if accounting the completion has panicked.
+// releaseAll releases what other requests may be waiting for, each part even if accounting the completion, or releasing
+// another part, has panicked.
 func (x *completion) releaseAll() {
-	x.server.metrics.AbandonRequest(&x.record)
-	if x.chunks.Started() {
-		x.server.metrics.EndStream()
-	}
-	x.reservation.Release()
 	if x.generation != nil {
 		defer x.generation.release()
 	}
-	x.closeUpstream()
-	x.recordOutcome(routing.Inconclusive, 0) // no effect if it has been recorded
+	defer x.recordOutcome(routing.Inconclusive, 0) // no effect if it has been recorded
+	defer x.closeUpstream()
+	defer x.reservation.Release()
+	defer func() {
+		if x.chunks.Started() {
+			x.server.metrics.EndStream()
+		}
+	}()
+	defer x.server.metrics.AbandonRequest(&x.record)
+	x.watcher.Stop() // if a wait has panicked
+	if !x.settled {  // settle has panicked
+		var used spend.Used
+		if x.sent && !x.rejected && !x.accounted {
+			used = x.held.Lost()
+		}
+		x.releaseHolds(used, x.admittedAt)
+	}
 }
 
 // Delivered finishes a completion after its response has been written completely or a write has failed. It implements

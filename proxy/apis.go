@@ -266,6 +266,13 @@ type documents struct {
 	limiter *admission.Limiter // bounds the memory of bodies and of the response
 }
 
+// originError is clientapi.OriginError for an error about the translated request.
+func (d *documents) originError(e *apierror.Error) *apierror.Error {
+	d.busy.Lock()
+	defer d.busy.Unlock()
+	return clientapi.OriginError(d.request, e)
+}
+
 // release gives up one use of the documents, and frees them with the last one.
 func (d *documents) release(s *Server, a *clientAPI) {
 	if d.users.Add(-1) > 0 {

@@ -201,17 +201,23 @@ func (x *completion) startAttempt(a *attempt, index int, now time.Time, why stri
 		x.providerLimit = e
 		return routing.Spent
 	}
+	started := false
+	defer func() {
+		if !started {
+			hold.Settle(spend.Used{}, now)
+		}
+	}()
 	ticket, ok := t.StartAttempt(now, x.record.Attempts > 0, slices.Contains(x.triedBudgets, t.Budget))
 	if !ok {
-		hold.Settle(spend.Used{}, now)
 		return routing.NotPermitted
 	}
+	started = true
 	x.record.Attempts++
 	*a = attempt{
 		workspace: a.workspace, completion: x, wait: x, target: t, index: index, ticket: ticket, number: x.record.Attempts, startedAt: now,
-		entry: x.routed.decision.StartAttempt(index, why), provider: x.generation.providers[t.Provider],
-		canary: x.routed.decision.Canary(index), held: held, providerHold: hold,
+		provider: x.generation.providers[t.Provider], canary: x.routed.decision.Canary(index), held: held, providerHold: hold,
 	}
+	a.entry = x.routed.decision.StartAttempt(index, why)
 	return ""
 }
 
@@ -516,9 +522,7 @@ func (a *attempt) rejection(status int, body []byte) error {
 // annotate adds to an error the provider and the response that it comes from, and its cause for the log.
 func (a *attempt) annotate(e *apierror.Error) *apierror.Error {
 	if x := a.completion; a.translated && e != x.chatForm.err {
-		x.busy.Lock()
-		e = clientapi.OriginError(x.request, e)
-		x.busy.Unlock()
+		e = x.originError(e)
 	}
 	d := *e
 	if a.response != nil {

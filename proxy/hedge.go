@@ -7,7 +7,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/sluice-gateway/sluice/proxy/internal/apierror"
 	"github.com/sluice-gateway/sluice/proxy/internal/downstream"
 	"github.com/sluice-gateway/sluice/proxy/internal/failure"
 	"github.com/sluice-gateway/sluice/proxy/internal/rescue"
@@ -22,7 +21,9 @@ import (
 type race struct {
 	x       *completion
 	results chan *racer
-	racers  [2]*racer // the first attempt and the hedge; nil if it has not been sent or has failed
+	racers  [2]*racer // the first attempt and the hedge; nil if it has not been started or is no longer in the race
+	running int       // racers whose results have not been received
+	failed  *racer    // the first attempt, if it failed while the hedge is running
 }
 
 // racer is one attempt in a race.
@@ -137,44 +138,30 @@ func openAttempt(x *completion) error {
 // errCommit with the beginning of a response, else the error of the attempt that counts.
 func (r *race) run(after time.Duration) error {
 	x := r.x
-	began := x.startedAt
-	r.start(0, x.attempt)
+	began, over := x.startedAt, false
+	defer func() {
+		if !over { // a panic
+			r.abort(errRaceOver)
+		}
+	}()
+	r.enter(0, x.attempt).start()
 	timer := time.NewTimer(min(after, downstream.CheckInterval))
 	defer timer.Stop()
-	var failed *racer // the first attempt, if it failed while the hedge is running
 	for hedged := false; ; {
+		var err error
 		select {
 		case c := <-r.results:
 			c.adopt()
-			hedge := r.racers[1]
-			switch {
-			case c.opened():
-				r.win(c)
-				if failed != nil {
-					failed.free()
-				}
-				return c.err
-			case c == hedge:
-				c.fail()
-				c.free()
-				if failed != nil {
-					return failed.err
-				}
-				r.racers[1] = nil
-			case hedge == nil:
-				return c.err
-			case !failure.ForClient(c.err).TryNext:
-				hedge.stop(errRaceOver)
-				return c.err
-			default:
-				c.fail()
-				failed, r.racers[0] = c, nil
+			if over, err = r.receive(c); over {
+				return err
 			}
 		case <-timer.C:
 			now := x.server.now()
 			if now.Sub(x.checkedAt) >= x.checkInterval() {
-				if err := x.checkClient(now); err != nil {
-					return r.abort(err)
+				if err = x.checkClient(now); err != nil {
+					r.abort(err)
+					over = true
+					return err
 				}
 			}
 			if !hedged && now.Sub(began) >= after {
@@ -191,49 +178,91 @@ func (r *race) run(after time.Duration) error {
 	}
 }
 
-// start runs a prepared attempt on its own goroutine.
-func (r *race) start(n int, a *attempt) {
+// receive handles the result of an attempt. It reports whether the race is over, and its outcome.
+func (r *race) receive(c *racer) (over bool, err error) {
+	hedge := r.racers[1]
+	switch {
+	case c.opened():
+		r.win(c)
+		if r.failed != nil {
+			r.failed.free()
+		}
+		return true, c.err
+	case c == hedge:
+		c.fail()
+		r.racers[1] = nil
+		c.free()
+		if r.failed != nil {
+			return true, r.failed.err
+		}
+		return false, nil
+	case hedge == nil:
+		return true, c.err
+	case !failure.ForClient(c.err).TryNext:
+		r.stop(1, errRaceOver)
+		return true, c.err
+	}
+	c.fail()
+	r.failed, r.racers[0] = c, nil
+	return false, nil
+}
+
+// enter adds a started attempt to the race.
+func (r *race) enter(n int, a *attempt) *racer {
 	c := &racer{attempt: a, race: r}
 	c.ctx, c.cancel = context.WithCancelCause(context.Background())
 	a.wait, a.progress = c, new(atomic.Int32)
 	r.racers[n] = c
-	r.x.users.Add(1)
-	r.x.generation.acquire()
+	return c
+}
+
+// start runs a prepared attempt on its own goroutine.
+func (c *racer) start() {
+	x := c.race.x
+	x.users.Add(1)
+	x.generation.acquire()
+	c.race.running++
 	go c.run()
 }
 
 // hedge sends the request to the next target if the hedge budget and other limits permit it. It reports whether it is
 // done: false means to try again later.
 func (r *race) hedge(now time.Time) (done bool) {
-	x := r.x
 	// While the first attempt's plugin reads the documents, the delay is not the provider's.
-	if !x.busy.TryLock() {
+	if !r.x.busy.TryLock() {
 		return false
 	}
-	if !x.policy.Hedges.Spend() {
-		x.busy.Unlock()
-		return true
-	}
-	a := &attempt{workspace: x.api.getWorkspace(), completion: x, wait: x}
-	started := x.reserveAgain(now) && r.startNext(a, now)
-	var e *apierror.Error
-	if started {
-		e = a.prepare()
-	}
-	x.busy.Unlock()
-	switch {
-	case !started:
-		x.policy.Hedges.GiveBack()
-		x.api.putWorkspace(a.workspace)
-	case e != nil:
-		x.policy.Hedges.GiveBack()
-		c := &racer{attempt: a, race: r, err: e}
+	switch c := r.prepareHedge(now); {
+	case c == nil:
+	case c.err != nil:
 		c.fail()
+		r.racers[1] = nil
 		c.free()
 	default:
-		r.start(1, a)
+		c.start()
 	}
 	return true
+}
+
+// prepareHedge prepares the hedge, and unlocks the documents. It returns nil if none may be sent.
+func (r *race) prepareHedge(now time.Time) *racer {
+	x := r.x
+	defer x.busy.Unlock()
+	if !x.policy.Hedges.Spend() {
+		return nil
+	}
+	a := &attempt{workspace: x.api.getWorkspace(), completion: x, wait: x}
+	if !x.reserveAgain(now) || !r.startNext(a, now) {
+		x.policy.Hedges.GiveBack()
+		x.api.putWorkspace(a.workspace)
+		return nil
+	}
+	c := r.enter(1, a)
+	if e := a.prepare(); e != nil {
+		x.policy.Hedges.GiveBack()
+		c.err = e
+	}
+	return c
 }
 
 // startNext starts attempt a at the next target that permits a hedge. Targets that do not permit one keep their place,
@@ -254,6 +283,7 @@ func (r *race) startNext(a *attempt, now time.Time) bool {
 // adopt transfers an attempt whose goroutine has ended to the completion's goroutine.
 func (c *racer) adopt() {
 	x := c.race.x
+	c.race.running--
 	x.users.Add(-1)
 	x.generation.release()
 	c.wait = x
@@ -264,17 +294,23 @@ func (c *racer) adopt() {
 
 // run opens the attempt on its own goroutine.
 func (c *racer) run() {
+	s, request := c.race.x.server, c.race.x.record.RequestID
+	defer rescue.Recover(func(p *rescue.Error) { s.logPanic(request, p) })
+	defer c.deliver() // even if the log panics
 	c.err = c.open()
-	c.race.x.server.logIfPanic(c.race.x.record.RequestID, c.err)
+	s.logIfPanic(request, c.err)
+}
+
+// deliver hands the attempt over to the completion's goroutine or, if that has abandoned it, releases it.
+func (c *racer) deliver() {
 	if c.claimed.CompareAndSwap(false, true) {
 		c.race.results <- c
 		return
 	}
 	x := c.race.x
 	defer x.generation.release()
-	defer rescue.Recover(func(p *rescue.Error) { x.server.logPanic(x.record.RequestID, p) })
+	defer x.documents.release(x.server, x.api)
 	c.discard(c.err)
-	x.documents.release(x.server, x.api)
 }
 
 func (c *racer) open() (err error) {
@@ -296,54 +332,64 @@ func (r *race) win(c *racer) {
 		c.scratch, x.scratch = x.scratch, c.scratch
 		x.attempt = c.attempt
 	}
-	for _, other := range r.racers {
+	for n, other := range r.racers {
 		if other != nil && other != c {
-			other.stop(errLostRace)
+			r.stop(n, errLostRace)
 		}
 	}
 }
 
-// abort cancels both attempts, because the client has disconnected or the gateway is shutting down.
-func (r *race) abort(err error) error {
-	running := 0
+// abort ends the race without a winner: it cancels the attempts, waits for them, and releases the one that is not the
+// completion's.
+func (r *race) abort(err error) {
 	for _, c := range r.racers {
 		if c != nil {
 			c.cancel(err)
-			running++
 		}
 	}
-	for range running {
-		c := <-r.results
-		c.adopt()
-		if c == r.racers[1] {
-			c.charge()
-			c.discard(err)
+	for r.running > 0 {
+		(<-r.results).adopt()
+	}
+	for _, c := range r.racers {
+		if c != nil && c.attempt != r.x.attempt {
+			c.drop(err)
 		}
 	}
-	return err
 }
 
 // stop cancels an attempt that lost the race or whose request has failed.
-func (c *racer) stop(err error) {
+func (r *race) stop(n int, err error) {
+	c := r.racers[n]
 	if c.claimed.CompareAndSwap(false, true) {
+		r.racers[n] = nil // it releases itself
+		r.running--
+		defer c.cancel(err)
 		c.charge()
-		c.cancel(err)
 		return
 	}
-	<-c.race.results // this racer's result, as no other is running
-	c.adopt()
-	if !c.opened() {
+	(<-r.results).adopt() // this racer, as no other is running
+	if c.opened() {
+		c.drop(err)
+	} else {
 		c.fail()
 		c.free()
-		return
 	}
+	r.racers[n] = nil
+}
+
+// drop charges and releases a cancelled attempt whose goroutine has ended.
+func (c *racer) drop(err error) {
+	defer c.discard(err)
 	c.charge()
-	c.discard(err)
 }
 
 // charge books a cancelled attempt: if its request was sent, the prompt, and if the response had begun, also the
 // completion. The attempt may still be running.
 func (c *racer) charge() {
+	if c.accounted {
+		return
+	}
+	c.accounted = true
 	x, progress := c.race.x, c.progress.Load()
 	var used spend.Used
 	switch progress {
@@ -352,6 +398,7 @@ func (c *racer) charge() {
 	case receiving:
 		used = c.held.Lost()
 	}
+	defer c.providerHold.Settle(used, c.startedAt) // if reading the clock panics
 	x.record.CancelledTokens += used.Tokens
 	x.record.CancelledCost = x.record.CancelledCost.Plus(used.Cost)
 	x.recordUncertain(progress != notSent, used)
@@ -384,17 +431,27 @@ func (c *racer) fail() {
 
 // discard records a cancelled attempt in its target's statistics, and frees it.
 func (c *racer) discard(err error) {
+	defer c.free()
+	defer c.recordCancelled()
 	c.endTape(err)
-	if !c.recorded {
-		now := c.completion.server.now()
-		c.recorded = true
-		c.target.CancelAttempt(c.ticket, now.Sub(c.startedAt), now)
-	}
-	c.free()
 }
 
-// free releases what the attempt holds.
+// recordCancelled records a cancelled attempt in its target's statistics, once.
+func (c *racer) recordCancelled() {
+	if c.recorded {
+		return
+	}
+	c.recorded = true
+	now := c.startedAt
+	defer func() { c.target.CancelAttempt(c.ticket, now.Sub(c.startedAt), now) }() // even if reading the clock panics
+	now = c.completion.server.now()
+}
+
+// free releases what the attempt holds. Further calls do nothing.
 func (c *racer) free() {
+	if c.workspace == nil {
+		return
+	}
 	c.closeUpstream()
 	c.completion.api.putWorkspace(c.workspace)
 	c.workspace, c.reader = nil, nil

@@ -352,6 +352,41 @@ func (x *completion) admitTokens(to endpoint.ID, scopes spend.Scopes) *apierror.
 	return nil
 }
 
+// insertLimit inserts a token limit into the client's document, which has none, and parses the document again.
+func (x *completion) insertLimit(to endpoint.ID, tokens int64) *apierror.Error {
+	s, warnings := x.server, slices.Clone(x.request.Describe().Warnings)
+	chat, isChat := x.request.(*openai.Request)
+	old, own := x.body, x.body
+	if isChat {
+		own = chat.Body
+	}
+	body, err := estimate.AppendWithLimit(s.buffers.Get(len(own)+64), own, x.api.Limit, tokens)
+	if err != nil {
+		s.buffers.Put(body)
+		return failure.Internal(err)
+	}
+	x.body = body
+	if e := x.limiter.Grow(&x.counted, len(old)+len(body)); e != nil {
+		s.buffers.Put(old)
+		return e
+	}
+	var e *apierror.Error
+	if isChat {
+		e = chat.Replace(body, clientapi.Limits{}.Lowered())
+	} else {
+		_, e = x.parseRequest(to)
+	}
+	s.buffers.Put(old)
+	if e != nil {
+		return e
+	}
+	r := x.request.Describe()
+	for _, w := range warnings {
+		r.Warn(w.Kind, w.Member)
+	}
+	return x.request.FitModel(x.model.MaxTokens, x.model.Thinking, false)
+}
+
 // readBody reads the client's body into x.body. It reserves memory before it reads anything or, for a chunked body,
 // before it allocates memory for the next chunks.
 func (x *completion) readBody(ctx *fasthttp.RequestCtx) *apierror.Error {

@@ -93,9 +93,10 @@ func (m *mirror) send() {
 	m.document, m.betas = nil, nil
 }
 
-// copy sends a copy to a shadow target if capacity for copies is left.
+// copy sends a copy to a shadow target if capacity for copies is left. A panic does not affect the request.
 func (m *mirror) copy(x *completion, to *routing.Shadow) {
-	s := x.server
+	s, started := x.server, false
+	defer rescue.Recover(func(p *rescue.Error) { s.logPanic(x.record.RequestID, p) })
 	y := &completion{
 		server: s, api: x.api, stream: x.stream, generation: x.generation, model: x.model, mirror: m, credential: x.credential, betas: m.betas,
 		tags: x.tags, random: x.random, hops: x.hops, http11: true, presented: x.presented, maxTokens: x.maxTokens,
@@ -107,6 +108,13 @@ func (m *mirror) copy(x *completion, to *routing.Shadow) {
 		Began: s.now(), Attempts: 1, Stream: x.stream,
 	}
 	y.limiter = &s.admission.Copies
+	y.users.Store(1)
+	defer func() {
+		if !started {
+			y.reservation.Release()
+			y.documents.release(s, y.api)
+		}
+	}()
 	client := x.generation.providers[to.Target.Provider].client
 	switch {
 	case s.shadowContext.Err() != nil:
@@ -117,11 +125,11 @@ func (m *mirror) copy(x *completion, to *routing.Shadow) {
 		return
 	}
 	y.body = append(s.buffers.Get(len(m.document)), m.document...)
-	y.users.Store(1)
 	c := &shadowCopy{completion: y, to: to}
 	c.ctx, c.cancel = context.WithCancelCause(s.shadowContext)
 	c.compared = m.compared.Add(to.Target.Provider, to.Target.Model, to.Figures, c.cancel)
 	y.generation.acquire()
+	started = true
 	go c.run()
 }
 
@@ -156,15 +164,13 @@ func (c *shadowCopy) run() {
 	s := c.server
 	defer c.generation.release()
 	defer rescue.Recover(func(p *rescue.Error) { s.logPanic(c.record.RequestID, p) })
-	defer func() {
-		c.cancel(nil)
-		c.reservation.Release()
-		c.documents.release(s, c.api)
-	}()
+	defer c.documents.release(s, c.api)
+	defer c.reservation.Release()
+	defer c.cancel(nil)
 	c.attempt = &c.firstAttempt
 	c.firstAttempt = attempt{
 		workspace: newWorkspace(new(shadow.DiscardRenderer), true, nil), completion: c.completion, wait: c, target: &c.to.Target, provider: c.generation.providers[c.to.Target.Provider],
-		number: 1, startedAt: s.now(), shadow: true, recorded: true,
+		number: 1, startedAt: c.record.Began, shadow: true, recorded: true,
 	}
 	defer c.translation.Reset()
 	defer c.closeUpstream()
@@ -234,9 +240,7 @@ func (c *shadowCopy) parse() *apierror.Error {
 
 // end accounts the copy, which has ended with err, nil if it is complete.
 func (c *shadowCopy) end(err error) {
-	s, r, now := c.server, &c.record, c.server.now()
-	s.logIfPanic(r.RequestID, err)
-	c.endTape(err)
+	s, r, now := c.server, &c.record, c.startedAt
 	recorder, _ := c.writer.Tap().(*shadow.Recorder)
 	outcome := shadow.Answered
 	r.Status, r.Complete = http.StatusOK, err == nil
@@ -261,6 +265,13 @@ func (c *shadowCopy) end(err error) {
 		used = c.held.Cancelled()
 		u.Cost = used.Cost
 	}
+	defer func() { // even if the rest panics
+		defer c.to.Figures.End(outcome, used.Cost)
+		c.firstAttempt.providerHold.Settle(used, now)
+	}()
+	now = s.now()
+	s.logIfPanic(r.RequestID, err)
+	c.endTape(err)
 	if ok {
 		r.Tokens, r.UsageEstimated, r.Cost = u.Tokens, u.Estimated, u.Cost
 		c.recordUncertain(c.unknown(), used)
@@ -269,12 +280,9 @@ func (c *shadowCopy) end(err error) {
 		c.settledAt, c.disconnected = now, outcome == shadow.Cancelled
 		c.recordLedger(r, journal.Labels{Model: r.Model, Provider: r.Provider, Tags: "shadow"})
 	}
-	c.firstAttempt.providerHold.Settle(used, now)
-	c.to.Figures.End(outcome, used.Cost)
-	if outcome != shadow.Answered && outcome != shadow.Failed {
-		return
+	if outcome == shadow.Answered || outcome == shadow.Failed {
+		c.compared.Finish(describeResponse(c.completion, r.Status))
 	}
-	c.compared.Finish(describeResponse(c.completion, r.Status))
 }
 
 // describeResponse describes the response to a request or to its copy for the comparison.

@@ -49,7 +49,7 @@ func calledBy(function string) bool {
 		if strings.HasSuffix(f.Function, function) {
 			return true
 		}
-		if !more || strings.HasSuffix(f.Function, "(*completion).Tick") {
+		if !more || strings.HasSuffix(f.Function, ").Tick") {
 			return false
 		}
 	}
