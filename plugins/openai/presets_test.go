@@ -14,12 +14,6 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/plugintest"
 )
 
-// presets are the upstreams that differ from OpenAI only in their options.
-var presets = []string{
-	"azure", "azure-v1", "deepseek", "fireworks", "groq", "lmstudio", "mistral", "ollama", "openrouter", "perplexity", "together",
-	"vllm", "xai", "zai",
-}
-
 // preset returns the use of the plugin by a provider with this preset.
 func preset(tb testing.TB, name string) plugintest.Use {
 	tb.Helper()
@@ -32,14 +26,17 @@ func preset(tb testing.TB, name string) plugintest.Use {
 	return plugintest.Use{Settings: string(p.Options), Paths: p.Paths, Headers: p.Headers}
 }
 
-// TestPresets sends the same requests to every compatible upstream. There is one golden file per upstream with the
+// TestPresets sends the same requests to every upstream that differs from OpenAI only in its options. There is one golden file per upstream with the
 // requests that it receives and the warnings for the client.
 func TestPresets(t *testing.T) {
 	files, err := filepath.Glob("testdata/presets/requests/*.json")
 	if err != nil || len(files) < 10 {
 		t.Fatalf("%d requests, %v", len(files), err)
 	}
-	for _, name := range presets {
+	for _, name := range config.PresetNames("openai") {
+		if name == "openai" {
+			continue
+		}
 		s := suite
 		s.Use = preset(t, name)
 		for _, form := range []plugintest.Form{plugintest.Native, plugintest.Module} {

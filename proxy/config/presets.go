@@ -3,7 +3,6 @@ package config
 import (
 	_ "embed"
 	"fmt"
-	"maps"
 	"slices"
 	"strconv"
 	"sync"
@@ -83,6 +82,17 @@ func readPresets(t table) map[string]preset {
 	return all
 }
 
+// PresetNames returns the names of all presets, or of those for a plugin, in alphabetical order.
+func PresetNames(plugin string) (names []string) {
+	for name, p := range presets().byName {
+		if plugin == "" || p.plugin == plugin {
+			names = append(names, name)
+		}
+	}
+	slices.Sort(names)
+	return names
+}
+
 // preset reads the keys preset and plugin, and returns the provider's defaults. A preset implies its plugin, which may
 // be repeated.
 func (l *loader) preset(t *table) (plugin string, set preset, known bool) {
@@ -104,8 +114,7 @@ func (l *loader) preset(t *table) (plugin string, set preset, known bool) {
 	set, known = presets().byName[name]
 	switch {
 	case !known:
-		names := slices.Sorted(maps.Keys(presets().byName))
-		t.fail(n, "preset", "unknown preset %s%s", show(n), suggest(name, names))
+		t.fail(n, "preset", "unknown preset %s%s", show(n), suggest(name, PresetNames("")))
 		return "", preset{}, false
 	case b != nil && beside != set.plugin:
 		t.fail(b, "plugin", "%s is not the plugin of the preset %q, which is %q", show(b), name, set.plugin)

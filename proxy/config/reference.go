@@ -1,5 +1,11 @@
 package config
 
+import (
+	"fmt"
+	"slices"
+	"strings"
+)
+
 // Setting describes one key of the configuration file.
 type Setting struct {
 	Path    string // such as "server.listen"; NAME stands for a name chosen by the operator, [] for each element of an array
@@ -28,9 +34,20 @@ const (
 )
 
 // Reference returns every key that a configuration file can have, in the order of the documentation.
-func Reference() []Setting { return reference }
+func Reference() []Setting {
+	all := slices.Clone(reference)
+	for i := range all {
+		if all[i].Path == "providers.NAME.preset" {
+			names := PresetNames("")
+			last := len(names) - 1
+			all[i].Values = fmt.Sprintf("%q", names[:last])
+			all[i].Values = strings.ReplaceAll(strings.Trim(all[i].Values, "[]"), `" "`, `", "`) + fmt.Sprintf(" or %q", names[last])
+		}
+	}
+	return all
+}
 
-// reference documents all keys. The tests TestReference… compare its paths, types, ranges and defaults with the loader.
+// reference documents all keys. The values of preset are left to Reference. The tests TestReference… compare its paths, types, ranges and defaults with the loader.
 var reference = []Setting{
 	{"include", TypeStrings, "", "[]", "Files to include, relative to this one: `[\"base.toml\", \"region.d/*.toml\"]`. `*` in a file's name matches any characters. Files are merged in this order, and this file last. Tables are merged key by key, `[[teams]]` and `[[keys]]` by `name`, and `[[models]]` by `id`. All other values are replaced, as are `auth` tables, and a provider or router if its plugin differs. Only the main file can include others."},
 
@@ -135,7 +152,7 @@ var reference = []Setting{
 
 	{"providers", TypeTable, "", "", "Upstream APIs by name, each with the plugin that speaks to it. A provider is off if its `base_url` or a part of its credential is empty."},
 	{"providers.NAME.plugin", TypeString, "", "", "Plugin that translates for this provider. Required, unless `preset` implies it."},
-	{"providers.NAME.preset", TypeString, `"anthropic", "azure", "azure-v1", "bedrock", "cohere", "deepseek", "deepseek-anthropic", "fireworks", "gemini", "groq", "kimi-anthropic", "lmstudio", "minimax-anthropic", "mistral", "ollama", "openai", "openrouter", "perplexity", "together", "vllm", "xai", "zai" or "zai-anthropic"`, "", "Preset for an upstream. It supplies `plugin`, `base_url`, the credential header, `paths` and `options`, all of which can be overridden."},
+	{"providers.NAME.preset", TypeString, "", "", "Preset for an upstream. It supplies `plugin`, `base_url`, the credential header, `paths` and `options`, all of which can be overridden."},
 	{"providers.NAME.enabled", TypeBool, "", "true", "`false` turns the provider off."},
 	{"providers.NAME.base_url", TypeString, "", "", "URL that the plugin's paths are appended to. Bundled plugins and most presets have a default; `bedrock` takes the AWS region from `auth.aws.region` or the environment, otherwise `us-east-1`. Required by all other plugins that call an upstream, and with a `google` credential. Empty turns the provider off."},
 	{"providers.NAME.allow_private", TypeBool, "", "", "Allows upstream addresses in private and loopback networks. Default: `true` if the host in `base_url` is a private or loopback IP address or `localhost`, otherwise `false`."},

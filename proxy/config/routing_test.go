@@ -231,9 +231,8 @@ func TestRetryDefaults(t *testing.T) {
 
 // TestCachesPrompts checks the defaults of presets and plugins, and that the configuration overrides them.
 func TestCachesPrompts(t *testing.T) {
-	without := map[string]bool{"cohere": true, "lmstudio": true, "mistral": true, "ollama": true, "perplexity": true}
-	for _, name := range presetNames {
-		for keys, want := range map[string]bool{"": !without[name], "caches_prompts = true\n": true, "caches_prompts = false\n": false} {
+	for name, caches := range map[string]bool{"azure": true, "deepseek": true, "zai-anthropic": true, "cohere": false, "mistral": false, "ollama": false} {
+		for keys, want := range map[string]bool{"": caches, "caches_prompts = true\n": true, "caches_prompts = false\n": false} {
 			p := mustParse(t, "[providers.p]\npreset = \""+name+"\"\nbase_url = \"https://x.example\"\n"+keys).Provider("p")
 			if p.CachesPrompts != want {
 				t.Errorf("preset %s, %s: %t", name, keys, p.CachesPrompts)

@@ -11,7 +11,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/sluice-gateway/sluice/proxy/config"
 	"github.com/sluice-gateway/sluice/proxy/internal/telemetry"
 )
 
@@ -189,27 +188,6 @@ func TestTasks(t *testing.T) {
 		}
 		if !regexp.MustCompile("\n```(sh|toml)\n").MatchString(text) || !regexp.MustCompile(`\]\([a-z.]+[^)]*\.md[#)]`).MatchString(text) {
 			t.Errorf("%s: no configuration or command, or no link to another page", question)
-		}
-	}
-}
-
-// TestPresetNames checks that the comment about presets in gateway.toml names all of them.
-func TestPresetNames(t *testing.T) {
-	_, comment, _ := strings.Cut(read(t, "gateway.toml"), "\n# preset ")
-	comment, _, _ = strings.Cut(comment, "\n\n")
-	words := regexp.MustCompile(`[a-z0-9-]+`).FindAllString(comment, -1)
-	for _, s := range config.Reference() {
-		if s.Path != "providers.NAME.preset" {
-			continue
-		}
-		names := regexp.MustCompile(`"([^"]+)"`).FindAllStringSubmatch(s.Values, -1)
-		for _, name := range names {
-			if !slices.Contains(words, name[1]) {
-				t.Errorf("gateway.toml does not name the preset %s", name[1])
-			}
-		}
-		if len(names) < 20 {
-			t.Errorf("found only %d presets", len(names))
 		}
 	}
 }
