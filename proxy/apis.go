@@ -206,7 +206,7 @@ func (w *workspace) reader(a *clientAPI) clientapi.Reader {
 // chatForm is a client's request translated into a chat completions request, for providers that do not support the
 // client's API.
 type chatForm struct {
-	request  *openai.Request
+	request  clientapi.RewritableRequest
 	body     []byte              // document of request; from the server's buffers
 	warnings []clientapi.Warning // members of the client's request that are left out or changed
 	err      *apierror.Error     // why the request cannot be translated
@@ -233,7 +233,7 @@ func (f *chatForm) build(x *completion) *apierror.Error {
 	if e := x.limiter.Grow(&x.counted, len(x.body)+len(body)); e != nil {
 		return e
 	}
-	r := s.apis[clientapi.Chat].getRequest().(*openai.Request)
+	r := s.apis[clientapi.Chat].getRequest().(clientapi.RewritableRequest)
 	f.request = r
 	if e := r.Parse(body, clientapi.Limits{Source: source}.Lowered()); e != nil {
 		e = clientapi.OriginError(x.request, e)
@@ -244,7 +244,7 @@ func (f *chatForm) build(x *completion) *apierror.Error {
 		f.body = x.restoreThinking(r, body, len(x.body))
 	}
 	f.warnings = warnings
-	for _, w := range r.Warnings {
+	for _, w := range r.Describe().Warnings {
 		f.warnings = clientapi.AddWarning(f.warnings, w.Kind, cmp.Or(x.request.Origin(w.Member), w.Member))
 	}
 	return nil

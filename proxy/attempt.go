@@ -300,7 +300,7 @@ func (a *attempt) prepare() *apierror.Error {
 	}
 	t.Summary.Describe(facts, len(t.Request.Body))
 	if a.translated {
-		t.Summary.Flags |= x.chatForm.request.Flags & clientapi.FlagToolNames
+		t.Summary.Flags |= x.chatForm.request.Describe().Flags & clientapi.FlagToolNames
 	}
 	t.Summary.ClientForm, t.Summary.Betas, t.Summary.Tags = x.api.Name, x.betas, x.tags
 	t.Summary.RequestID = x.record.RequestID

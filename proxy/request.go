@@ -23,7 +23,6 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/internal/failure"
 	"github.com/sluice-gateway/sluice/proxy/internal/jsondoc"
 	"github.com/sluice-gateway/sluice/proxy/internal/modellist"
-	"github.com/sluice-gateway/sluice/proxy/internal/openai"
 	"github.com/sluice-gateway/sluice/proxy/internal/ownership"
 	"github.com/sluice-gateway/sluice/proxy/internal/plugin"
 	"github.com/sluice-gateway/sluice/proxy/internal/routing"
@@ -178,8 +177,8 @@ func (x *completion) accept(ctx *fasthttp.RequestCtx, to endpoint.ID, rest []byt
 // fitModel sets the model's routing policy, and adapts the request to the model.
 func (x *completion) fitModel() *apierror.Error {
 	x.policy = x.generation.policies.Of(x.model)
-	if chat, ok := x.request.(*openai.Request); ok {
-		x.body = x.restoreThinking(chat, x.body, 0)
+	if r, ok := x.request.(clientapi.RewritableRequest); ok {
+		x.body = x.restoreThinking(r, x.body, 0)
 	}
 	return x.request.FitModel(x.model.MaxTokens, x.model.Thinking, x.server.admission.Limits().Strict)
 }
@@ -284,32 +283,31 @@ func addKey(input []byte, key string) []byte {
 
 // releaseBody frees the client's body if the request has been rewritten into another document.
 func (x *completion) releaseBody() *apierror.Error {
-	chat, ok := x.request.(*openai.Request)
-	if !ok || !chat.Rewritten() {
+	r, ok := x.request.(clientapi.RewritableRequest)
+	if !ok || !r.Rewritten() {
 		return nil
 	}
 	x.server.buffers.Put(x.body)
 	x.body = nil
-	if e := x.limiter.Grow(&x.counted, len(chat.Body)); e != nil {
-		return e
-	}
-	return nil
+	_, body := r.Document()
+	return x.limiter.Grow(&x.counted, len(body))
 }
 
 // restoreThinking restores in a chat completions request the signed reasoning of earlier responses that the client has
 // not sent back. body is the buffer that holds the request's document, and held is how many other bytes are counted for
 // it. It returns the buffer that holds the document afterwards. If memory is short, the request stays as it is, because
 // its provider may not need the reasoning.
-func (x *completion) restoreThinking(r *openai.Request, body []byte, held int) []byte {
-	s := x.server
-	if !r.Flags.Has(clientapi.FlagToolHistory) || r.FunctionCalls {
+func (x *completion) restoreThinking(r clientapi.RewritableRequest, body []byte, held int) []byte {
+	s, facts := x.server, r.Describe()
+	if !facts.Flags.Has(clientapi.FlagToolHistory) || facts.FunctionCalls {
 		return body // a function_call has no id to find the reasoning by
 	}
 	usable := func(provider string) bool {
 		return slices.ContainsFunc(x.policy.Targets, func(t routing.Target) bool { return t.Provider == provider })
 	}
 	limit := int(s.admission.Limits().MaxBody)
-	restored, changed := s.thinking.Restore(s.buffers.Get(len(r.Body)), &r.Doc, x.record.Key, usable, limit)
+	doc, old := r.Document()
+	restored, changed := s.thinking.Restore(s.buffers.Get(len(old)), doc, x.record.Key, usable, limit)
 	if !changed || x.limiter.Grow(&x.counted, held+len(restored)) != nil || r.Replace(restored, clientapi.Limits{}.Lowered()) != nil {
 		s.buffers.Put(restored)
 		return body
@@ -355,10 +353,10 @@ func (x *completion) admitTokens(to endpoint.ID, scopes spend.Scopes) *apierror.
 // insertLimit inserts a token limit into the client's document, which has none, and parses the document again.
 func (x *completion) insertLimit(to endpoint.ID, tokens int64) *apierror.Error {
 	s, warnings := x.server, slices.Clone(x.request.Describe().Warnings)
-	chat, isChat := x.request.(*openai.Request)
+	rewritable, ok := x.request.(clientapi.RewritableRequest)
 	old, own := x.body, x.body
-	if isChat {
-		own = chat.Body
+	if ok {
+		_, own = rewritable.Document()
 	}
 	body, err := estimate.AppendWithLimit(s.buffers.Get(len(own)+64), own, x.api.Limit, tokens)
 	if err != nil {
@@ -371,8 +369,8 @@ func (x *completion) insertLimit(to endpoint.ID, tokens int64) *apierror.Error {
 		return e
 	}
 	var e *apierror.Error
-	if isChat {
-		e = chat.Replace(body, clientapi.Limits{}.Lowered())
+	if ok {
+		e = rewritable.Replace(body, clientapi.Limits{}.Lowered())
 	} else {
 		_, e = x.parseRequest(to)
 	}

@@ -11,7 +11,6 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/internal/clientapi"
 	"github.com/sluice-gateway/sluice/proxy/internal/failure"
 	"github.com/sluice-gateway/sluice/proxy/internal/journal"
-	"github.com/sluice-gateway/sluice/proxy/internal/openai"
 	"github.com/sluice-gateway/sluice/proxy/internal/rescue"
 	"github.com/sluice-gateway/sluice/proxy/internal/response"
 	"github.com/sluice-gateway/sluice/proxy/internal/routing"
@@ -59,8 +58,8 @@ func newMirror(x *completion) *mirror {
 		compared: shadow.Comparison{Log: x.server.log, Request: x.record.RequestID, Model: x.record.Model},
 		source:   x, requestedModel: x.request.Describe().Model, document: x.body, betas: x.betas, loweredLimit: x.hold.Lowered(),
 	}
-	if chat, ok := x.request.(*openai.Request); ok {
-		m.document = chat.Body
+	if r, ok := x.request.(clientapi.RewritableRequest); ok {
+		_, m.document = r.Document()
 	}
 	for _, i := range drawn {
 		m.shadows = append(m.shadows, &x.policy.Shadows[i])
@@ -216,7 +215,7 @@ func (c *shadowCopy) parse() *apierror.Error {
 	switch r := c.request.(type) {
 	case clientapi.AddressedRequest:
 		r.Address(c.mirror.requestedModel, c.stream)
-	case *openai.Request:
+	case clientapi.RewritableRequest:
 		limits = limits.Lowered() // the document may have been rewritten
 	}
 	if e := c.request.Parse(c.body, limits); e != nil {

@@ -176,6 +176,19 @@ type StatefulRequest interface {
 	Expanded() *jsondoc.Doc
 }
 
+// RewritableRequest is a Request of an API whose requests the gateway may rewrite: the chat completions API, in which it
+// sends requests of other APIs to providers. Its Parse accepts what the gateway has written, with Limits.Lowered.
+type RewritableRequest interface {
+	Request
+
+	// Rewritten reports whether the Request owns its document, so that the argument of Parse is no longer needed.
+	Rewritten() bool
+
+	// Replace makes body the request's document. It is an edited version of it, which the Request retains until Reset.
+	// After an error the Request is unchanged.
+	Replace(body []byte, l Limits) *apierror.Error
+}
+
 // Renderer renders responses in one API.
 type Renderer interface {
 	response.Renderer
