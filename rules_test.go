@@ -248,6 +248,17 @@ var importRules = []struct {
 		},
 	},
 	{
+		"only proxy imports proxy/internal/holds, which imports only access, admission, apierror, booking, clientapi, estimate, routing, routing/catalog and spend of proxy/internal",
+		"what a request holds depends on the request and its targets, and not on how it is served",
+		func(p *pkg, i imported) bool {
+			allowed := []string{"access", "admission", "apierror", "booking", "clientapi", "estimate", "routing", "routing/catalog", "spend"}
+			if i.own && i.path == "proxy/internal/holds" {
+				return p.dir != "proxy"
+			}
+			return p.dir == "proxy/internal/holds" && i.own && !slices.Contains(allowed, strings.TrimPrefix(i.path, "proxy/internal/"))
+		},
+	},
+	{
 		"only proxy imports proxy/internal/failure",
 		"failures are classified in one place, above the packages in which they occur",
 		func(p *pkg, i imported) bool {
@@ -326,6 +337,7 @@ func TestImportRules(t *testing.T) {
 		{"proxy/internal/downstream", own("proxy/internal/response"), own("proxy/internal/rescue")},
 		{"proxy/internal/endpoint", own("proxy/config"), own("proxy/internal/httpfield")},
 		{"proxy/internal/admission", own("proxy/internal/routing"), own("proxy/internal/access")},
+		{"proxy/internal/holds", own("proxy/internal/upstream"), own("proxy/internal/spend")},
 		{"proxy/internal/upstream", own("proxy/internal/failure"), own("proxy/internal/httpfield")},
 		{"cmd/sluice", own("proxy/proxytest"), own("proxy/config")},
 		{"proxy", own("plugins"), own("proxy/internal/routing")},

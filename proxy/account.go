@@ -6,7 +6,6 @@ import (
 	"context"
 	"errors"
 	"log/slog"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -14,10 +13,8 @@ import (
 	"github.com/valyala/fasthttp"
 
 	"github.com/sluice-gateway/sluice/proxy/internal/apierror"
-	"github.com/sluice-gateway/sluice/proxy/internal/booking"
 	"github.com/sluice-gateway/sluice/proxy/internal/breaker"
 	"github.com/sluice-gateway/sluice/proxy/internal/clientapi"
-	"github.com/sluice-gateway/sluice/proxy/internal/estimate"
 	"github.com/sluice-gateway/sluice/proxy/internal/failure"
 	"github.com/sluice-gateway/sluice/proxy/internal/httpfield"
 	"github.com/sluice-gateway/sluice/proxy/internal/journal"
@@ -31,35 +28,17 @@ import (
 	"github.com/sluice-gateway/sluice/sdk/abi"
 )
 
-// scopes returns the accounts of the request's key, team and model.
-func (x *completion) scopes() spend.Scopes {
-	a := x.generation.accounts
-	return spend.Scopes{
-		spend.Key:   a.Account(spend.Key, x.key.Name()),
-		spend.Team:  a.Account(spend.Team, x.key.Team()),
-		spend.Model: a.Account(spend.Model, x.model.ID),
-	}
-}
-
-// reserve reserves what the request may need on the accounts of its key, team and model, until settle.
-func (x *completion) reserve(scopes spend.Scopes) *apierror.Error {
-	x.admittedAt = x.server.now()
-	x.need.Request = x.journalID()
-	e := x.hold.Reserve(scopes, &x.need, x.admittedAt)
-	if e != nil {
-		x.countLimit(e)
-	}
-	return e
-}
-
 // limitRejections maps limits to the labels under which rejections are counted.
 var limitRejections = [...]telemetry.Rejection{
 	spend.LimitRequests: telemetry.RejectedRequests, spend.LimitTokens: telemetry.RejectedTokens, spend.LimitConcurrent: telemetry.RejectedConcurrent,
 	spend.LimitBudget: telemetry.RejectedBudget,
 }
 
-// countLimit counts a request that a limit has rejected.
-func (x *completion) countLimit(e *apierror.Error) {
+// countLimit counts a request that a limit has rejected, and returns e. e may be nil.
+func (x *completion) countLimit(e *apierror.Error) *apierror.Error {
+	if e == nil {
+		return nil
+	}
 	if limit, ok := errors.AsType[*spend.LimitError](e.Cause); ok {
 		m, reason := x.server.metrics, limitRejections[limit.Limit]
 		m.RejectKey(x.key.Name(), reason)
@@ -70,101 +49,21 @@ func (x *completion) countLimit(e *apierror.Error) {
 			m.RejectModel(limit.Scope.Name, reason)
 		}
 	}
-}
-
-// admitPrices rejects the request if none of its targets has a price and a budget requires one.
-func (x *completion) admitPrices(scopes *spend.Scopes) *apierror.Error {
-	x.pricedOnly = scopes.PricedOnly()
-	if !x.pricedOnly || slices.ContainsFunc(x.policy.Targets, func(t routing.Target) bool { return t.Prices != nil }) {
-		return nil
-	}
-	e := scopes.CheckPriced(x.model.ID)
-	x.countLimit(e)
 	return e
 }
 
-// checkPriced returns an error if a target has no price and a budget of the request, or of the target's provider,
-// requires one.
-func (x *completion) checkPriced(t *routing.Target) *apierror.Error {
-	if t.Prices != nil {
-		return nil
-	}
-	var scopes spend.Scopes
-	if x.pricedOnly {
-		scopes = x.scopes()
-	}
-	scopes[spend.Provider] = x.generation.accounts.Account(spend.Provider, t.Provider)
-	return scopes.CheckPriced(x.model.ID)
-}
-
-// holdTarget reserves what an attempt at a target may need on the account of its provider. It does not lower the
-// response's token limit to what the provider has left, because another target may serve the request unchanged. hold is
-// nil if the provider has neither limits nor budgets.
-func (x *completion) holdTarget(t *routing.Target, now time.Time) (held booking.Held, hold *spend.Hold, e *apierror.Error) {
-	held, scopes, own := x.targetNeed(t)
-	if scopes[spend.Provider] == nil {
-		return held, nil, nil
-	}
-	hold = new(spend.Hold)
-	return held, hold, hold.Reserve(scopes, &own, now)
-}
-
-// targetNeed returns what an attempt at a target may need, the account of its provider, and what is to be reserved on
-// that.
-func (x *completion) targetNeed(t *routing.Target) (held booking.Held, scopes spend.Scopes, own spend.Need) {
-	r := x.request
-	facts := r.Describe()
-	held = booking.Held{
-		Need: estimate.Rates(facts, x.model.DefaultMaxTokens), Prices: t.Prices, Choices: int64(facts.Generated()), Stream: x.stream,
-	}
-	n := &held.Need
-	n.MaxTokens = cmp.Or(x.maxTokens, facts.MaxTokens, x.model.MaxTokens)
-	scopes[spend.Provider] = x.generation.accounts.Account(spend.Provider, t.Provider)
-	budgeted := scopes.Budgeted()
-	if budgeted || x.need.Fixed > 0 {
-		prompt := estimate.Prompt(r)
-		prompt.PerByte = x.model.TokensPerByte
-		estimate.AddTarget(n, r, &prompt, t, x.model.MaxImageTokens)
-	}
-	own = *n
-	if !scopes.Strict() && !x.strict {
-		n.Fixed, n.PerMillion = 0, 0
-	}
-	own.MaxTokens, own.Request = x.maxTokens, x.journalID()
-	if budgeted {
-		own.Fixed, own.MaxTokens = own.Ceiling(), 0
-	}
-	return held, scopes, own
-}
-
-// reserveAgain reserves for a hedge as much as the first attempt has reserved, and reports whether that much is left.
-func (x *completion) reserveAgain(now time.Time) bool {
-	need := x.need
-	need.Again = true
-	if need.MaxTokens > 0 {
-		need.MaxTokens = x.maxTokens // as in the document
-	}
-	x.hedgeHold = new(spend.Hold)
-	if x.hedgeHold.Reserve(x.scopes(), &need, now) != nil {
-		return false
-	}
-	if x.hedgeHold.Lowered() > 0 { // both attempts are sent the same document
-		x.hedgeHold.Settle(spend.Used{}, now)
-		return false
-	}
-	return true
-}
-
-// countFailed counts the usage of an attempt whose response is not used, in the record and on the attempt's holds. own is
-// its hold on the accounts of the key, the team and the model, nil if it shares that of the request.
-func (x *completion) countFailed(a *attempt, own *spend.Hold) {
+// countFailed counts the usage of an attempt whose response is not used, in the record and on the attempt's holds. hedge
+// reports whether it has a hold of its own on the accounts of the key, the team and the model.
+func (x *completion) countFailed(a *attempt, hedge bool) {
 	_, used, ok := a.usage()
 	now := x.server.now()
 	a.accounted = true
-	a.providerHold.Settle(used, now)
-	own.Settle(used, now)
+	a.held.Settle(used, now)
+	if hedge {
+		x.holds.SettleHedge(used, now)
+	}
 	if ok {
-		x.addFailed(a.unknown(), used, own == nil)
+		x.addFailed(a.unknown(), used, !hedge)
 	}
 }
 
@@ -174,7 +73,7 @@ func (x *completion) addFailed(unknown bool, used spend.Used, shared bool) {
 	x.record.FailedCost = x.record.FailedCost.Plus(used.Cost)
 	x.recordUncertain(unknown, used)
 	if shared {
-		x.failed = x.failed.Plus(used)
+		x.holds.AddFailed(used)
 	}
 }
 
@@ -393,7 +292,7 @@ func (x *completion) recordUsage() {
 	}
 	used := routing.Usage{Prompt: u.Prompt, Cached: u.Cached, Completion: u.Completion, CountsCached: u.Has(abi.UsageCached, abi.UsageCachedBeside)}
 	if x.framed {
-		used.Streamed = x.settledAt.Sub(x.startedAt) - x.firstEvent
+		used.Streamed = x.holds.SettledAt.Sub(x.startedAt) - x.firstEvent
 	}
 	x.target.RecordUsage(used)
 	x.noteTokensPerByte(u.Prompt)
@@ -402,7 +301,7 @@ func (x *completion) recordUsage() {
 // noteTokensPerByte notes how many tokens a provider has counted for each byte of the prompt's text, and reports more
 // than the budgets have held. Without a budget, it is not computed.
 func (x *completion) noteTokensPerByte(counted int64) {
-	ratio, j := x.prompt.TokensPerByte(counted), x.server.books.Journal()
+	ratio, j := x.holds.TokensPerByte(counted), x.server.books.Journal()
 	if ratio == 0 || j == nil {
 		return
 	}
@@ -415,23 +314,15 @@ func (x *completion) noteTokensPerByte(counted int64) {
 	}
 }
 
-// journalID returns the request's ID in the journal, and assigns it on the first call. It is 0 if there is no journal.
-func (x *completion) journalID() uint64 {
-	if x.ledgerID == 0 && x.server.books.Journal() != nil {
-		x.ledgerID = journal.NewID()
-	}
-	return x.ledgerID
-}
-
 // recordLedger appends the completion to the ledger, if a provider was involved or the journal has a hold for it. It
 // must be called before the hold is settled: see journal.Journal.Request.
 func (x *completion) recordLedger(r *telemetry.Record, labels journal.Labels) {
 	j := x.server.books.Journal()
-	if j == nil || r.Attempts == 0 && !j.IsOpen(x.ledgerID) {
+	if j == nil || r.Attempts == 0 && !j.IsOpen(x.holds.ID) {
 		return
 	}
 	j.Request(&journal.Request{
-		ID: x.journalID(), At: x.settledAt, Labels: labels,
+		ID: cmp.Or(x.holds.ID, journal.NewID()), At: x.holds.SettledAt, Labels: labels,
 		Tokens: r.Tokens, Cost: r.Cost.Plus(r.UnusedCost()), Estimated: r.UsageEstimated,
 		Booked: r.Uncertain, Uncertain: r.UncertainCost,
 		Error: r.Status >= 400 && !x.disconnected || r.Status < 400 && r.Code != "", Incomplete: !r.Complete && (x.committed || x.disconnected),
@@ -451,11 +342,10 @@ func (x *completion) tagText() string {
 // the last bytes of the response are sent, so that a client that has received them may use all of that again. Only the
 // first call that does not panic has an effect. A client that disconnects later has still used as much.
 func (x *completion) settle() {
-	if x.settled {
+	if !x.holds.SettledAt.IsZero() {
 		return
 	}
-	x.settledAt = x.server.now()
-	r := &x.record
+	now, r := x.server.now(), &x.record
 	if t := x.target; t != nil {
 		r.Provider, r.Target = t.Provider, t.Model // a panic may have ended the attempt
 	}
@@ -472,26 +362,19 @@ func (x *completion) settle() {
 		x.server.logExcessive(r, u.Excessive)
 		x.recordUncertain(x.unknown(), used)
 	}
-	x.settled = true
-	defer x.releaseHolds(used, x.settledAt)
+	x.holds.SettledAt = now
+	defer x.settleHolds(used, now)
 	if x.key != nil { // else the client was not authenticated
 		x.recordLedger(r, journal.Labels{Key: r.Key, Team: r.Team, Model: r.Model, Provider: r.Provider, Tags: x.tagText()})
 	}
 }
 
-// releaseHolds settles what the completion holds of limits and budgets, at what its last attempt has used. Further calls
+// settleHolds settles what the completion holds of limits and budgets, at what its last attempt has used. Further calls
 // do nothing.
-func (x *completion) releaseHolds(used spend.Used, now time.Time) {
-	defer x.hold.Settle(used, now) // in case of a panic
-	defer x.providerHold.Settle(used, now)
-	failed := x.failed.Settle(now)
-	if x.hedgeHold.Held() {
-		// An attempt was cancelled or has failed, and another one used the request's hold.
-		r := &x.record
-		x.hedgeHold.Settle(failed.Plus(spend.Used{Tokens: r.CancelledTokens, Cost: r.CancelledCost, Uncertain: r.CancelledCost}), now)
-		failed = spend.Used{}
-	}
-	x.hold.Settle(used.Plus(failed), now)
+func (x *completion) settleHolds(used spend.Used, now time.Time) {
+	defer x.held.Settle(used, now) // even if the rest panics
+	r := &x.record
+	x.holds.Settle(used, spend.Used{Tokens: r.CancelledTokens, Cost: r.CancelledCost, Uncertain: r.CancelledCost}, now)
 }
 
 // finish settles the completion, if that has not been done, logs it, and releases what it holds. Every path ends here,
@@ -550,20 +433,20 @@ func (x *completion) releaseAll() {
 	}
 	defer x.recordOutcome(routing.Inconclusive, 0) // no effect if it has been recorded
 	defer x.closeUpstream()
-	defer x.reservation.Release()
+	defer x.holds.Reservation.Release()
 	defer func() {
 		if x.chunks.Started() {
 			x.server.metrics.EndStream()
 		}
 	}()
 	defer x.server.metrics.AbandonRequest(&x.record)
-	x.watcher.Stop() // if a wait has panicked
-	if !x.settled {  // settle has panicked
+	x.watcher.Stop()                // if a wait has panicked
+	if x.holds.SettledAt.IsZero() { // settle has panicked
 		var used spend.Used
 		if x.sent && !x.rejected && !x.accounted {
 			used = x.held.Lost()
 		}
-		x.releaseHolds(used, x.admittedAt)
+		x.settleHolds(used, x.holds.AdmittedAt)
 	}
 }
 

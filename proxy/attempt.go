@@ -2,7 +2,6 @@ package proxy
 
 import (
 	"bytes"
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -17,7 +16,6 @@ import (
 
 	"github.com/sluice-gateway/sluice/proxy/internal/admission"
 	"github.com/sluice-gateway/sluice/proxy/internal/apierror"
-	"github.com/sluice-gateway/sluice/proxy/internal/booking"
 	"github.com/sluice-gateway/sluice/proxy/internal/breaker"
 	"github.com/sluice-gateway/sluice/proxy/internal/clientapi"
 	"github.com/sluice-gateway/sluice/proxy/internal/endpoint"
@@ -25,6 +23,7 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/internal/excerpt"
 	"github.com/sluice-gateway/sluice/proxy/internal/failure"
 	"github.com/sluice-gateway/sluice/proxy/internal/framing"
+	"github.com/sluice-gateway/sluice/proxy/internal/holds"
 	"github.com/sluice-gateway/sluice/proxy/internal/openai/native"
 	"github.com/sluice-gateway/sluice/proxy/internal/recording"
 	"github.com/sluice-gateway/sluice/proxy/internal/response"
@@ -45,41 +44,40 @@ const maxErrorBody = 64 << 10
 // bytes of its response have arrived. Of its completion it reads only the fields that do not change during attempts,
 // and the documents, which it locks.
 type attempt struct {
-	*workspace                    // returned to the API's pool when the attempt, or the completion it serves, ends
-	reader       clientapi.Reader // reads the provider's response; nil if a plugin translates it
-	provider     *provider
-	response     *upstream.Response
-	completion   *completion
-	wait         waiter
-	framed       bool      // the response's first bytes have arrived, and decoder matches their framing
-	bodyDone     bool      // the response's body has ended cleanly
-	translated   bool      // the plugin receives the request in its chat completions form
-	passthrough  bool      // the provider's response is passed on in its own form
-	dispatched   bool      // a connection to the provider has been requested
-	sent         bool      // the request was written whole to the provider
-	rejected     bool      // the response's status is an error
-	accounted    bool      // the usage has been counted
-	recorded     bool      // the outcome is in the target's statistics
-	logged       bool      // the failure has been logged
-	released     bool      // the attempt no longer uses the request's documents
-	shadow       bool      // the request is a copy for a shadow target, without a client
-	eventAt      time.Time // when the last whole event of a framed response arrived
-	first        []byte    // first bytes of the response's body; valid until the next read
-	target       *routing.Target
-	ticket       breaker.Ticket
-	canary       *canary.Canary  // counts the outcome of this attempt; nil if the target is not a canary
-	responseAPI  *clientAPI      // the API in which the provider responds; nil if a plugin translates the response
-	tape         *recording.Tape // nil if the attempt is not recorded
-	number       int             // number of the attempt within the request, from 1
-	index        int             // index of the target in the policy's list
-	entry        int             // index of the attempt in the routing decision
-	startedAt    time.Time
-	firstEvent   time.Duration // time to the first event of the response; 0 if there is none
-	upstreamID   string        // the provider's ID of the request, redacted
-	account      credential.Account
-	providerHold *spend.Hold   // on the provider's account; nil if that has neither limits nor budgets
-	held         booking.Held  // what the attempt may use at most
-	progress     *atomic.Int32 // set for an attempt in a race: notSent, awaiting or receiving
+	*workspace                   // returned to the API's pool when the attempt, or the completion it serves, ends
+	reader      clientapi.Reader // reads the provider's response; nil if a plugin translates it
+	provider    *provider
+	response    *upstream.Response
+	completion  *completion
+	wait        waiter
+	framed      bool      // the response's first bytes have arrived, and decoder matches their framing
+	bodyDone    bool      // the response's body has ended cleanly
+	translated  bool      // the plugin receives the request in its chat completions form
+	passthrough bool      // the provider's response is passed on in its own form
+	dispatched  bool      // a connection to the provider has been requested
+	sent        bool      // the request was written whole to the provider
+	rejected    bool      // the response's status is an error
+	accounted   bool      // the usage has been counted
+	recorded    bool      // the outcome is in the target's statistics
+	logged      bool      // the failure has been logged
+	released    bool      // the attempt no longer uses the request's documents
+	shadow      bool      // the request is a copy for a shadow target, without a client
+	eventAt     time.Time // when the last whole event of a framed response arrived
+	first       []byte    // first bytes of the response's body; valid until the next read
+	target      *routing.Target
+	ticket      breaker.Ticket
+	canary      *canary.Canary  // counts the outcome of this attempt; nil if the target is not a canary
+	responseAPI *clientAPI      // the API in which the provider responds; nil if a plugin translates the response
+	tape        *recording.Tape // nil if the attempt is not recorded
+	number      int             // number of the attempt within the request, from 1
+	index       int             // index of the target in the policy's list
+	entry       int             // index of the attempt in the routing decision
+	startedAt   time.Time
+	firstEvent  time.Duration // time to the first event of the response; 0 if there is none
+	upstreamID  string        // the provider's ID of the request, redacted
+	account     credential.Account
+	held        holds.Attempt
+	progress    *atomic.Int32 // set for an attempt in a race: notSent, awaiting or receiving
 }
 
 // waiter watches over the waits of an attempt: it ends them when the client disconnects (a completion) or when the
@@ -110,7 +108,7 @@ func (commitError) Resumable() bool { return true }
 // tryTargets tries the targets in order until one responds. It returns after it has read a complete non-streaming
 // response or the beginning of a stream. Otherwise it returns an error for the client, to which nothing has been sent.
 func (x *completion) tryTargets(ctx context.Context, head *fasthttp.RequestHeader) *apierror.Error {
-	now, targets := x.admittedAt, x.policy.Targets
+	now, targets := x.holds.AdmittedAt, x.policy.Targets
 	if e := x.findReferences(); e != nil {
 		return e
 	}
@@ -143,9 +141,8 @@ func (x *completion) tryTargets(ctx context.Context, head *fasthttp.RequestHeade
 		now = x.server.now()
 	}
 	switch {
-	case last == nil && x.providerLimit != nil:
-		x.countLimit(x.providerLimit)
-		return x.providerLimit
+	case last == nil && x.holds.Limit != nil:
+		return x.countLimit(x.holds.Limit)
 	case last == nil:
 		return x.allUnavailable(x.routed.decision.Order(), targets)
 	}
@@ -189,22 +186,14 @@ func (x *completion) retryTarget(e *apierror.Error, attempts int) bool {
 // the attempt in the decision; it is "" for one in regular order.
 func (x *completion) startAttempt(a *attempt, index int, now time.Time, why string) (reason string) {
 	t := &x.policy.Targets[index]
-	if e := x.checkPriced(t); e != nil {
-		x.providerLimit = cmp.Or(x.providerLimit, e) // a limit that is reached now may have room later
-		return routing.Unpriced
-	}
-	if x.failed != nil && !x.failed.Hold(x.scopes(), x.journalID(), now) {
-		return routing.BudgetSpent
-	}
-	held, hold, e := x.holdTarget(t, now)
-	if e != nil {
-		x.providerLimit = e
-		return routing.Spent
+	held, reason := x.holds.StartAttempt(x.request, t, x.stream, now)
+	if reason != "" {
+		return reason
 	}
 	started := false
 	defer func() {
 		if !started {
-			hold.Settle(spend.Used{}, now)
+			held.Settle(spend.Used{}, now)
 		}
 	}()
 	ticket, ok := t.StartAttempt(now, x.record.Attempts > 0, slices.Contains(x.triedBudgets, t.Budget))
@@ -215,7 +204,7 @@ func (x *completion) startAttempt(a *attempt, index int, now time.Time, why stri
 	x.record.Attempts++
 	*a = attempt{
 		workspace: a.workspace, completion: x, wait: x, target: t, index: index, ticket: ticket, number: x.record.Attempts, startedAt: now,
-		provider: x.generation.providers[t.Provider], canary: x.routed.decision.Canary(index), held: held, providerHold: hold,
+		provider: x.generation.providers[t.Provider], canary: x.routed.decision.Canary(index), held: held,
 	}
 	a.entry = x.routed.decision.StartAttempt(index, why)
 	return ""
@@ -226,7 +215,7 @@ func (x *completion) startAttempt(a *attempt, index int, now time.Time, why stri
 // client.
 func (x *completion) tryTarget(ctx context.Context) *apierror.Error {
 	x.writtenAt = x.startedAt
-	x.reservation.ShrinkResponse()
+	x.holds.Reservation.ShrinkResponse()
 	var err error
 	if e := x.prepare(); e != nil {
 		err = e
@@ -265,7 +254,7 @@ func (x *completion) tryTarget(ctx context.Context) *apierror.Error {
 	x.routed.decision.EndAttempt(x.entry, e.Code, e.Status, x.server.now().Sub(x.startedAt))
 	x.closeUpstream()
 	if !x.disconnected {
-		x.countFailed(x.attempt, nil)
+		x.countFailed(x.attempt, false)
 	}
 	x.record.Fuel += x.translation.Fuel
 	x.translation.Fuel = 0

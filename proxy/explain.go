@@ -40,13 +40,13 @@ func explain(ctx context.Context, s *Server, g *generation, r *ExplainRequest) (
 	}
 	x := &completion{server: s, api: &s.apis[id], generation: g, http11: true}
 	x.limiter = &s.admission.Limiter
-	if e := s.admission.Reserve(&x.reservation); e != nil {
+	if e := s.admission.Reserve(&x.holds.Reservation); e != nil {
 		return Explained{}, errors.New(e.Message)
 	}
 	x.acquireWorkspace(contextChecker{ctx})
 	defer func() {
 		x.documents.release(s, x.api)
-		x.reservation.Release()
+		x.holds.Reservation.Release()
 		x.api.putWorkspace(x.workspace)
 		if x.routed != nil {
 			s.routings.put(x.routed)
@@ -71,7 +71,7 @@ func (c contextChecker) CheckClient() error { return c.Err() }
 // acceptExplained initialises x from r, as accept does from a client's request.
 func acceptExplained(x *completion, r *ExplainRequest) (*fasthttp.RequestHeader, error) {
 	g, now := x.generation, x.server.now()
-	x.record.Began, x.record.RequestID, x.admittedAt = now, endpoint.NewRequestID(), now
+	x.record.Began, x.record.RequestID, x.holds.AdmittedAt = now, endpoint.NewRequestID(), now
 	switch {
 	case g.keys == nil && r.Key != "":
 		return nil, errors.New(`authentication is disabled (auth = "none"): leave the key out`)
@@ -188,7 +188,7 @@ const oddsDraws = 256
 func decideExplained(ctx context.Context, x *completion) (Explained, error) {
 	request, d := &x.routed.request, &x.routed.decision
 	request.Explained = true
-	failed := x.policy.Decide(ctx, request, x.admittedAt, d)
+	failed := x.policy.Decide(ctx, request, x.holds.AdmittedAt, d)
 	if err := ctx.Err(); err != nil {
 		return Explained{}, err
 	}
@@ -204,7 +204,7 @@ func decideExplained(ctx context.Context, x *completion) (Explained, error) {
 		odds = x.policy.Odds(func(n int, other *routing.Decision) bool {
 			x.random = uint64(n) * 0x9e3779b97f4a7c15 // evenly spread
 			request.Random = x.random
-			return n < oddsDraws && x.policy.Decide(ctx, request, x.admittedAt, other) == nil
+			return n < oddsDraws && x.policy.Decide(ctx, request, x.holds.AdmittedAt, other) == nil
 		})
 		x.random = drawn
 	}
@@ -237,14 +237,13 @@ func decideExplained(ctx context.Context, x *completion) (Explained, error) {
 // foreseeSkips marks the targets at which no attempt would be made because of their price, or of the limits and budgets
 // of their provider. It returns the error if that applies to all of them.
 func foreseeSkips(x *completion, d *routing.Decision) (e *apierror.Error) {
-	scopes, skipped := x.scopes(), 0
-	x.pricedOnly = scopes.PricedOnly()
+	skipped := 0
+	x.holds.Open(0, x.generation.accounts, x.key, x.model)
 	for _, i := range d.Order() {
 		t := &x.policy.Targets[i]
-		code, failed := routing.Unpriced, x.checkPriced(t)
+		code, failed := routing.Unpriced, x.holds.CheckPriced(t)
 		if failed == nil {
-			_, scopes, own := x.targetNeed(t)
-			code, failed = routing.Spent, scopes.Check(&own, x.admittedAt)
+			code, failed = routing.Spent, x.holds.CheckTarget(x.request, t, x.stream, x.holds.AdmittedAt)
 		}
 		if failed != nil {
 			d.Foresee(i, code)

@@ -87,13 +87,13 @@ func (a *attempt) AllowResend() bool {
 		return false
 	}
 	used, now := a.held.Lost(), x.server.now()
-	a.providerHold.Settle(used, now)
+	a.held.Settle(used, now)
 	x.addFailed(true, used, true)
-	allowed := x.failed.Hold(x.scopes(), x.journalID(), now)
+	allowed := x.holds.HoldFailed(now)
 	if allowed {
-		held, hold, e := x.holdTarget(a.target, now)
+		held, e := x.holds.HoldTarget(x.request, a.target, x.stream, now)
 		if allowed = e == nil; allowed {
-			a.held, a.providerHold = held, hold
+			a.held = held
 		}
 	}
 	a.accounted = !allowed
@@ -252,7 +252,7 @@ func (r *race) prepareHedge(now time.Time) *racer {
 		return nil
 	}
 	a := &attempt{workspace: x.api.getWorkspace(), completion: x, wait: x}
-	if !x.reserveAgain(now) || !r.startNext(a, now) {
+	if !x.holds.StartHedge(now) || !r.startNext(a, now) {
 		x.policy.Hedges.GiveBack()
 		x.api.putWorkspace(a.workspace)
 		return nil
@@ -398,11 +398,11 @@ func (c *racer) charge() {
 	case receiving:
 		used = c.held.Lost()
 	}
-	defer c.providerHold.Settle(used, c.startedAt) // if reading the clock panics
+	defer c.held.Settle(used, c.startedAt) // if reading the clock panics
 	x.record.CancelledTokens += used.Tokens
 	x.record.CancelledCost = x.record.CancelledCost.Plus(used.Cost)
 	x.recordUncertain(progress != notSent, used)
-	c.providerHold.Settle(used, x.server.now())
+	c.held.Settle(used, x.server.now())
 	x.routed.decision.EndAttempt(c.entry, cancelledCode, 0, x.server.now().Sub(c.startedAt))
 }
 
@@ -417,11 +417,7 @@ func (c *racer) fail() {
 	c.err = e
 	c.recordError(e)
 	x.routed.decision.EndAttempt(c.entry, e.Code, e.Status, x.server.now().Sub(c.startedAt))
-	var own *spend.Hold
-	if c == c.race.racers[1] {
-		own = x.hedgeHold
-	}
-	x.countFailed(c.attempt, own)
+	x.countFailed(c.attempt, c == c.race.racers[1])
 	x.recordTarget(c.attempt)
 	x.logFailedAttempt(c.attempt, e)
 	x.record.Fuel += c.translation.Fuel

@@ -13,7 +13,6 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/internal/access"
 	"github.com/sluice-gateway/sluice/proxy/internal/admission"
 	"github.com/sluice-gateway/sluice/proxy/internal/apierror"
-	"github.com/sluice-gateway/sluice/proxy/internal/booking"
 	"github.com/sluice-gateway/sluice/proxy/internal/chunked"
 	"github.com/sluice-gateway/sluice/proxy/internal/clientapi"
 	"github.com/sluice-gateway/sluice/proxy/internal/cost"
@@ -21,13 +20,13 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/internal/endpoint"
 	"github.com/sluice-gateway/sluice/proxy/internal/estimate"
 	"github.com/sluice-gateway/sluice/proxy/internal/failure"
+	"github.com/sluice-gateway/sluice/proxy/internal/holds"
 	"github.com/sluice-gateway/sluice/proxy/internal/jsondoc"
 	"github.com/sluice-gateway/sluice/proxy/internal/modellist"
 	"github.com/sluice-gateway/sluice/proxy/internal/ownership"
 	"github.com/sluice-gateway/sluice/proxy/internal/plugin"
 	"github.com/sluice-gateway/sluice/proxy/internal/routing"
 	"github.com/sluice-gateway/sluice/proxy/internal/routing/catalog"
-	"github.com/sluice-gateway/sluice/proxy/internal/spend"
 	"github.com/sluice-gateway/sluice/proxy/internal/telemetry"
 )
 
@@ -79,21 +78,8 @@ type completion struct {
 
 	presented []string // keys in the request's head, to be redacted from recordings
 
-	reservation admission.Reservation
-
-	key           *access.Key     // nil until the client is known
-	need          spend.Need      // estimate of what the request uses
-	hold          spend.Hold      // on the accounts of the key, the team and the model
-	prompt        spend.Prompt    // what need was computed from; zero without a budget
-	hedgeHold     *spend.Hold     // on the same accounts, for a hedge; nil if there is none
-	pricedOnly    bool            // a budget of the key, the team or the model admits only targets with a price
-	providerLimit *apierror.Error // why a target was skipped: for its provider's limits or budgets, or without a price; nil if none was
-	failed        *booking.Failed // usage of attempts whose response is not used; nil if there is none
-	maxTokens     int64           // token limit per choice, if a budget bounds the cost; else 0
-	strict        bool            // a strict budget may bound the cost
-	ledgerID      uint64          // the result of journalID; 0 until it is called
-	admittedAt    time.Time
-	settledAt     time.Time // when settle was called
+	key   *access.Key // nil until the client is known
+	holds holds.Holds
 }
 
 // acquireWorkspace sets up the first attempt with a workspace, and makes waits of the completion check client.
@@ -108,7 +94,7 @@ func (x *completion) acquireWorkspace(client downstream.ClientChecker) {
 func (x *completion) accept(ctx *fasthttp.RequestCtx, to endpoint.ID, rest []byte) *apierror.Error {
 	s, h := x.server, &ctx.Request.Header
 	a := x.generation.arrival(h, to, x.record.Began)
-	a.Ctx, a.Record, a.Reservation, a.Waiter = ctx, &x.record, &x.reservation, x
+	a.Ctx, a.Record, a.Reservation, a.Waiter = ctx, &x.record, &x.holds.Reservation, x
 	key, e := s.admission.Admit(&a)
 	x.key = key
 	if e != nil {
@@ -164,14 +150,14 @@ func (x *completion) accept(ctx *fasthttp.RequestCtx, to endpoint.ID, rest []byt
 	if len(x.policy.Targets) == 0 {
 		return modellist.NotFound(facts.Model)
 	}
-	scopes := x.scopes()
-	if e := x.admitPrices(&scopes); e != nil {
-		return e
+	x.holds.Open(s.newJournalID(), x.generation.accounts, key, m)
+	if e := x.holds.CheckTargets(x.policy.Targets); e != nil {
+		return x.countLimit(e)
 	}
 	if to.Service() == endpoint.TokenCount {
-		return x.reserve(scopes)
+		return x.countLimit(x.holds.Reserve(s.now()))
 	}
-	return x.admitTokens(to, scopes)
+	return x.admitTokens(to)
 }
 
 // fitModel sets the model's routing policy, and adapts the request to the model.
@@ -318,33 +304,17 @@ func (x *completion) restoreThinking(r clientapi.RewritableRequest, body []byte,
 
 // admitTokens reserves the limits and budgets of the request's key, team and model. Under a strict budget, the response
 // has a token limit, which is lowered to what the budget allows.
-func (x *completion) admitTokens(to endpoint.ID, scopes spend.Scopes) *apierror.Error {
-	r, n := x.request.Describe(), &x.need
-	*n = estimate.Rates(r, x.model.DefaultMaxTokens)
-	x.strict = scopes.Strict() || x.generation.accounts.Strict(spend.Provider)
-	if !x.strict && !scopes.Budgeted() {
-		return x.reserve(scopes)
+func (x *completion) admitTokens(to endpoint.ID) *apierror.Error {
+	x.holds.Estimate(x.request, x.api.Limit, x.policy.Targets)
+	if e := x.holds.Reserve(x.server.now()); e != nil {
+		return x.countLimit(e)
 	}
-	n.MaxTokens = estimate.MaxTokens(x.request, x.api.Limit, x.model.MaxTokens, x.model.DefaultMaxTokens)
-	x.prompt = estimate.Prompt(x.request)
-	x.prompt.PerByte = x.model.TokensPerByte
-	for i := range x.policy.Targets {
-		estimate.AddTarget(n, x.request, &x.prompt, &x.policy.Targets[i], x.model.MaxImageTokens)
-	}
-	x.maxTokens = n.MaxTokens
-	if e := x.reserve(scopes); e != nil {
-		return e
-	}
-	if !x.strict || n.MaxTokens == 0 {
-		return nil
-	}
-	if r.MaxTokens == 0 {
-		if e := x.insertLimit(to, n.MaxTokens); e != nil {
+	if limit := x.holds.MaxTokens(); limit > 0 && x.request.Describe().MaxTokens == 0 {
+		if e := x.insertLimit(to, limit); e != nil {
 			return e
 		}
 	}
-	if lowered := x.hold.Lowered(); lowered > 0 {
-		x.maxTokens = lowered
+	if lowered := x.holds.Lowered(); lowered > 0 {
 		return x.request.FitModel(lowered, x.model.Thinking, false)
 	}
 	return nil

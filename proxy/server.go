@@ -44,6 +44,7 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/internal/capacity"
 	"github.com/sluice-gateway/sluice/proxy/internal/downstream"
 	"github.com/sluice-gateway/sluice/proxy/internal/failure"
+	"github.com/sluice-gateway/sluice/proxy/internal/journal"
 	"github.com/sluice-gateway/sluice/proxy/internal/ownership"
 	"github.com/sluice-gateway/sluice/proxy/internal/plugin"
 	"github.com/sluice-gateway/sluice/proxy/internal/rescue"
@@ -290,6 +291,14 @@ func (s *Server) Models(ctx context.Context) []*catalog.Model {
 	}
 	defer g.release()
 	return g.catalog.List(ctx)
+}
+
+// newJournalID returns an ID for a request in the journal, 0 if there is no journal.
+func (s *Server) newJournalID() uint64 {
+	if s.books.Journal() == nil {
+		return 0
+	}
+	return journal.NewID()
 }
 
 // logPanic logs and counts a panic, once. request is the request's ID, or "" for a panic outside of a request.

@@ -56,7 +56,7 @@ func newMirror(x *completion) *mirror {
 	}
 	m := &mirror{
 		compared: shadow.Comparison{Log: x.server.log, Request: x.record.RequestID, Model: x.record.Model},
-		source:   x, requestedModel: x.request.Describe().Model, document: x.body, betas: x.betas, loweredLimit: x.hold.Lowered(),
+		source:   x, requestedModel: x.request.Describe().Model, document: x.body, betas: x.betas, loweredLimit: x.holds.Lowered(),
 	}
 	if r, ok := x.request.(clientapi.RewritableRequest); ok {
 		_, m.document = r.Document()
@@ -98,9 +98,10 @@ func (m *mirror) copy(x *completion, to *routing.Shadow) {
 	defer rescue.Recover(func(p *rescue.Error) { s.logPanic(x.record.RequestID, p) })
 	y := &completion{
 		server: s, api: x.api, stream: x.stream, generation: x.generation, model: x.model, mirror: m, credential: x.credential, betas: m.betas,
-		tags: x.tags, random: x.random, hops: x.hops, http11: true, presented: x.presented, maxTokens: x.maxTokens,
+		tags: x.tags, random: x.random, hops: x.hops, http11: true, presented: x.presented,
 		policy: &routing.Policy{Model: x.policy.Model, Targets: []routing.Target{to.Target}},
 	}
+	y.holds.OpenCopy(s.newJournalID(), &x.holds)
 	y.references.Origin, y.references.Foreign = x.references.Origin, x.references.Foreign
 	y.record = telemetry.Record{
 		RequestID: x.record.RequestID, Trace: x.record.Trace, Key: x.record.Key, Model: x.record.Model, Provider: to.Target.Provider, Target: to.Target.Model,
@@ -110,7 +111,7 @@ func (m *mirror) copy(x *completion, to *routing.Shadow) {
 	y.users.Store(1)
 	defer func() {
 		if !started {
-			y.reservation.Release()
+			y.holds.Reservation.Release()
 			y.documents.release(s, y.api)
 		}
 	}()
@@ -119,7 +120,7 @@ func (m *mirror) copy(x *completion, to *routing.Shadow) {
 	case s.shadowContext.Err() != nil:
 		to.Figures.End(shadow.Cancelled, 0)
 		return
-	case client != nil && !client.HasSpare(), !s.admission.AdmitCopy(&y.reservation, &y.counted, len(m.document)):
+	case client != nil && !client.HasSpare(), !s.admission.AdmitCopy(&y.holds.Reservation, &y.counted, len(m.document)):
 		to.Figures.End(shadow.Dropped, 0)
 		return
 	}
@@ -164,7 +165,7 @@ func (c *shadowCopy) run() {
 	defer c.generation.release()
 	defer rescue.Recover(func(p *rescue.Error) { s.logPanic(c.record.RequestID, p) })
 	defer c.documents.release(s, c.api)
-	defer c.reservation.Release()
+	defer c.holds.Reservation.Release()
 	defer c.cancel(nil)
 	c.attempt = &c.firstAttempt
 	c.firstAttempt = attempt{
@@ -182,16 +183,16 @@ func (c *shadowCopy) respond() (err error) {
 	if e := c.parse(); e != nil {
 		return e
 	}
-	if e := c.checkPriced(c.target); e != nil {
+	if e := c.holds.CheckPriced(c.target); e != nil {
 		c.overLimit = true
 		return e
 	}
-	held, hold, e := c.holdTarget(c.target, c.startedAt)
+	held, e := c.holds.HoldTarget(c.request, c.target, c.stream, c.startedAt)
 	if e != nil {
 		c.overLimit = true
 		return e
 	}
-	c.firstAttempt.held, c.firstAttempt.providerHold, c.reserved = held, hold, true
+	c.held, c.reserved = held, true
 	if e := c.prepare(); e != nil {
 		return e
 	}
@@ -266,7 +267,7 @@ func (c *shadowCopy) end(err error) {
 	}
 	defer func() { // even if the rest panics
 		defer c.to.Figures.End(outcome, used.Cost)
-		c.firstAttempt.providerHold.Settle(used, now)
+		c.held.Settle(used, now)
 	}()
 	now = s.now()
 	s.logIfPanic(r.RequestID, err)
@@ -276,7 +277,7 @@ func (c *shadowCopy) end(err error) {
 		c.recordUncertain(c.unknown(), used)
 	}
 	if c.reserved {
-		c.settledAt, c.disconnected = now, outcome == shadow.Cancelled
+		c.holds.SettledAt, c.disconnected = now, outcome == shadow.Cancelled
 		c.recordLedger(r, journal.Labels{Model: r.Model, Provider: r.Provider, Tags: "shadow"})
 	}
 	if outcome == shadow.Answered || outcome == shadow.Failed {

@@ -354,7 +354,7 @@ func (x *completion) endBody(ctx context.Context) error {
 
 // reserveResponse reserves memory for n bytes of a response that is held until it is complete.
 func (x *completion) reserveResponse(n int) error {
-	if e := x.reservation.GrowResponse(n); e != nil {
+	if e := x.holds.Reservation.GrowResponse(n); e != nil {
 		return e
 	}
 	return nil
@@ -423,7 +423,7 @@ func (a *attempt) usage() (u response.Usage, used spend.Used, ok bool) {
 	case a.accounted:
 		return u, used, false
 	case a.unknown():
-		held := a.held
+		held := a.held.Held
 		held.Stream = held.Stream || a.framed
 		used = held.Unknown(&u, counted)
 		u.Cost = used.Cost
