@@ -46,7 +46,6 @@ type completion struct {
 	stream       bool
 	committed    bool // the head of a streamed response has been sent
 	disconnected bool // the client is gone
-	settled      bool // settle has been called
 	finished     bool
 	checkedAt    time.Time // when the client's connection was last checked
 	writtenAt    time.Time // time of the last write to the client, once committed
