@@ -120,12 +120,12 @@ var importRules = []struct {
 		},
 	},
 	{
-		"in proxy/internal/plugin, wasm and fairqueue import no package of this module, compilecost and goopt only wasm, and fuel only wasm and compilecost",
+		"in proxy/internal/plugin, wasm, pclntab and fairqueue import no package of this module, compilecost and goopt only wasm, and fuel only wasm and compilecost",
 		"the sandbox can be audited by itself, independently of the optimiser",
 		func(p *pkg, i imported) bool {
 			const plugin = "proxy/internal/plugin/"
 			switch p.dir {
-			case plugin + "wasm", plugin + "fairqueue":
+			case plugin + "wasm", plugin + "pclntab", plugin + "fairqueue":
 				return i.own
 			case plugin + "compilecost", plugin + "goopt":
 				return i.own && i.path != plugin+"wasm"

@@ -36,6 +36,7 @@ func newPluginBenchCommand(o *options) *cobra.Command {
 			if err != nil {
 				return invalidPlugin(err)
 			}
+			printLog(c.ErrOrStderr(), h)
 			for _, name := range plugins.Names() {
 				module, err := bundledModule(name)
 				if err != nil || name == s.module.Name {

@@ -64,14 +64,14 @@ func printReport(w io.Writer, r *plugindev.Report) (failed int) {
 	row("module", "%s, sha256 %s", formatSize(r.Size), r.SHA256)
 	row("plugin ABI", "%s, the gateway's is %s", r.ABI, r.HostABI)
 	row("memory", "%s per idle instance", formatSize(r.Memory))
-	rows := func(name string, list []string) {
-		for i, line := range wrap(list, 100) {
+	rows := func(name string, lines []string) {
+		for i, line := range lines {
 			row(map[bool]string{true: name}[i == 0], "%s", line)
 		}
 	}
-	rows("exports", r.Exports)
+	rows("exports", wrap(r.Exports, maxRow))
 	for _, module := range slices.Sorted(maps.Keys(r.Imports)) {
-		rows("imports", append([]string{module + ":"}, r.Imports[module]...))
+		rows("imports", wrap(append([]string{module + ":"}, r.Imports[module]...), maxRow))
 	}
 	switch {
 	case !r.Schema:
@@ -79,7 +79,7 @@ func printReport(w io.Writer, r *plugindev.Report) (failed int) {
 	case len(r.Options) == 0:
 		row("options", "none")
 	default:
-		rows("options", r.Options)
+		rows("options", wrap(r.Options, maxRow))
 	}
 	for i := range r.Tested {
 		if len(r.Tested[i].Failures) > 0 {
@@ -94,9 +94,13 @@ func printReport(w io.Writer, r *plugindev.Report) (failed int) {
 	default:
 		row("vectors", "%d of %d pass; %s takes most: %s", len(r.Tested)-failed, len(r.Tested), costliest.Name, costText(costliest.Cost))
 	}
+	rows("warnings", r.Warnings)
 	t.Flush()
 	return failed
 }
+
+// maxRow is the width of a report's lists, in bytes.
+const maxRow = 100
 
 // wrap joins words with commas into lines of at most width bytes. A longer word gets a line of its own.
 func wrap(words []string, width int) (lines []string) {

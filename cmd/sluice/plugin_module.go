@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -160,6 +161,13 @@ func presetUse(plugin string) (plugindev.Use, error) {
 
 // invalidPlugin wraps an error of a plugin so that the process ends with exitInvalid.
 func invalidPlugin(err error) error { return &proxy.BuildError{Err: err} }
+
+// printLog prints what plugins have logged and printed, each different line once.
+func printLog(w io.Writer, h *plugindev.Host) {
+	for _, line := range h.TakeLog() {
+		fmt.Fprintf(w, "log: %s\n", line)
+	}
+}
 
 // host starts a plugin host. The caller must call closed when it is done with it.
 func (o *options) host() (h *plugindev.Host, closed func(), err error) {

@@ -37,6 +37,7 @@ func newPluginScoreCommand(o *options) *cobra.Command {
 			if err != nil {
 				return invalidPlugin(err)
 			}
+			printLog(c.ErrOrStderr(), h)
 			return printMarks(c.OutOrStdout(), marks)
 		},
 	}
@@ -46,9 +47,15 @@ func newPluginScoreCommand(o *options) *cobra.Command {
 
 // printMarks prints the result of each rule. The error is the number of broken rules.
 func printMarks(w io.Writer, marks []plugindev.Mark) error {
-	tried, kept := 0, 0
+	tried, kept, warned := 0, 0, 0
 	for _, m := range marks {
 		switch {
+		case len(m.Warnings) > 0:
+			warned += len(m.Warnings)
+			for _, text := range m.Warnings {
+				fmt.Fprintf(w, "warn  %s\n", strings.ReplaceAll(text, "\n", "\n      "))
+			}
+			continue
 		case m.Tried == 0:
 			fmt.Fprintf(w, "-     %s\n", m.Rule)
 			continue
@@ -60,7 +67,11 @@ func printMarks(w io.Writer, marks []plugindev.Mark) error {
 		}
 		tried++
 	}
-	fmt.Fprintf(w, "%d of %s kept\n", kept, plural(tried, "rule"))
+	fmt.Fprintf(w, "%d of %s kept", kept, plural(tried, "rule"))
+	if warned > 0 {
+		fmt.Fprintf(w, ", %s", plural(warned, "warning"))
+	}
+	fmt.Fprintln(w)
 	if kept < tried {
 		return fmt.Errorf("%s broken", plural(tried-kept, "rule"))
 	}

@@ -256,6 +256,12 @@ func printTested(w io.Writer, tested []plugindev.Tested, native bool) error {
 		for _, f := range v.Failures {
 			fmt.Fprintf(w, "      %s: %s\n", f.Where, strings.ReplaceAll(f.Text, "\n", "\n      "))
 		}
+		for _, line := range v.Log {
+			fmt.Fprintf(w, "      log: %s\n", line)
+		}
+		for _, text := range v.Warnings {
+			fmt.Fprintf(w, "      warning: %s\n", strings.ReplaceAll(text, "\n", "\n      "))
+		}
 	}
 	if failed > 0 {
 		fmt.Fprintf(w, "%d of %s failed\n", failed, plural(len(tested), "vector"))

@@ -33,6 +33,7 @@ type Report struct {
 
 	Rejected error    // the error with which the plugin rejects the settings of its vectors, or empty settings if it has none; nil if it accepts them
 	Tested   []Tested // results of its vectors
+	Warnings []string // what the gateway accepts, but is most likely a mistake
 }
 
 // Check loads a module as the gateway does, with the same errors, and runs its vectors, if there are any.
@@ -64,9 +65,11 @@ func Check(ctx context.Context, h *Host, m Module, vectors *Suite) (*Report, err
 		return nil, err
 	}
 	if _, r.Rejected = p.Bind(ctx, vectors.Use); r.Rejected != nil || vectors.Len() == 0 {
+		r.Warnings = warnings(m, nil, &mistakes{})
 		return r, nil
 	}
 	r.Tested, err = vectors.Test(ctx, h, m, TestOptions{})
+	r.Warnings = warnings(m, r.Tested, &mistakes{})
 	return r, err
 }
 

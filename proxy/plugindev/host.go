@@ -46,23 +46,24 @@ func (e *Engine) source(wasm []byte) engine.Source {
 
 // Options are the options of a Host.
 type Options struct {
-	Engine    *Engine      // compiles the Host's modules; must outlive the Host
-	PluginLog *slog.Logger // receives the log of plugins, which may include prompts and responses; nil drops it
+	Engine *Engine // compiles the Host's modules; must outlive the Host
 }
 
-// Host holds loaded plugins.
+// Host holds loaded plugins. It keeps what they log and print until TakeLog.
 type Host struct {
 	host   *plugin.Host
 	engine *Engine
+	log    *logBuffer
 }
 
 // NewHost creates a Host. The caller closes it after its plugins.
 func NewHost(o Options) (*Host, error) {
-	h, err := plugin.New(plugin.Options{Shared: o.Engine.engine, PluginLog: o.PluginLog, NoBreaker: true})
+	log := &logBuffer{}
+	h, err := plugin.New(plugin.Options{Shared: o.Engine.engine, PluginLog: slog.New(log), Dev: true, NoBreaker: true})
 	if err != nil {
 		return nil, err
 	}
-	return &Host{h, o.Engine}, nil
+	return &Host{h, o.Engine, log}, nil
 }
 
 // Close releases the Host's resources.
@@ -86,6 +87,7 @@ type Module struct {
 type Plugin struct {
 	plugin *plugin.Plugin
 	set    *plugin.Set
+	host   *Host
 }
 
 // Load compiles a module, checks it as the gateway does, and starts the plugin. The caller closes it.
@@ -98,7 +100,7 @@ func (h *Host) Load(ctx context.Context, m Module) (*Plugin, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Plugin{set.Plugin(m.Name), set}, nil
+	return &Plugin{set.Plugin(m.Name), set, h}, nil
 }
 
 // LoadNative creates a plugin from code in this program. newGuest is called for each instance, with the host that
@@ -108,7 +110,7 @@ func (h *Host) LoadNative(name string, newGuest func(abi.Host) plugin.Guest) (*P
 	if err != nil {
 		return nil, err
 	}
-	return &Plugin{set.Plugin(name), set}, nil
+	return &Plugin{set.Plugin(name), set, h}, nil
 }
 
 // Close closes the plugin's instances.
@@ -130,7 +132,10 @@ func (p *Plugin) Fuel() int64 { return p.plugin.Stats().Fuel }
 func (p *Plugin) Memory() int64 { return p.plugin.Stats().Memory }
 
 // Binding is one use of a plugin: a provider, router or filter of a configuration.
-type Binding struct{ binding *plugin.Binding }
+type Binding struct {
+	binding *plugin.Binding
+	host    *Host
+}
 
 // Bind binds the plugin. If the plugin rejects the settings, the error contains its reason.
 func (p *Plugin) Bind(ctx context.Context, u Use) (*Binding, error) {
@@ -138,7 +143,7 @@ func (p *Plugin) Bind(ctx context.Context, u Use) (*Binding, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Binding{b}, nil
+	return &Binding{b, p.host}, nil
 }
 
 // Internal returns the gateway's own binding, for calls that this package does not support.

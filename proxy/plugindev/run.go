@@ -29,6 +29,12 @@ type Result struct {
 	Err      error  // the error that ended the last attempt; nil if it succeeded
 	Broken   bool   // the plugin itself failed
 
+	// Mistakes are what the contract accepts of the plugin, but its author most likely did not mean, in sentences that
+	// begin with the call.
+	Mistakes []string
+
+	Failed string // status and code of the error that the client receives, "" if there is none
+
 	// Rejected is the code of the error with which the gateway rejects the request, without calling the plugin; empty
 	// if it does not.
 	Rejected string
@@ -138,6 +144,7 @@ func (v *Vector) run(b *Binding, h runMode) Result {
 		r.startAttempt(n)
 		renderer.Respond(responded)
 		r.result.Err = r.callPlugin()
+		r.noteMistakes()
 		failed := r.failure(r.result.Err)
 		if failed == nil || n == len(answers) || !failed.TryNext || r.stream && r.writer.Started() {
 			if n < len(answers) {
@@ -150,6 +157,28 @@ func (v *Vector) run(b *Binding, h runMode) Result {
 	r.result.Request, r.result.Warnings = r.requests.String(), r.warnings.String()
 	r.finish(r.result.Err)
 	return r.result
+}
+
+// noteMistakes collects the plugin's mistakes of an attempt.
+func (r *run) noteMistakes() {
+	r.result.Mistakes = appendNew(r.result.Mistakes, r.attempt.Mistakes...)
+	if r.reader == nil && hasReplacement(r.writer.Output()) && !hasReplacement(r.v.Request) && !hasReplacement(r.answer.Body) {
+		r.result.Mistakes = appendNew(r.result.Mistakes, "the response has U+FFFD in place of bytes of the plugin that are not UTF-8")
+	}
+	if r.reader == nil && r.writer.Dropped() > 0 {
+		r.result.Mistakes = appendNew(r.result.Mistakes, "output after a choice's finish, or after the end of a tool call, is dropped: call finish last for each choice")
+	}
+	if r.reader == nil && r.writer.PartialCall() {
+		r.result.Mistakes = appendNew(r.result.Mistakes, "the arguments of a tool call are not a whole JSON value, which clients cannot parse")
+	}
+	if r.reader == nil && r.writer.Unfinished() {
+		r.result.Mistakes = appendNew(r.result.Mistakes, "the response has no finish reason, so clients receive \"stop\": call finish for each choice")
+	}
+}
+
+// hasReplacement reports whether a text contains U+FFFD, perhaps escaped.
+func hasReplacement(p []byte) bool {
+	return bytes.Contains(p, []byte("\uFFFD")) || bytes.Contains(p, []byte(`\ufffd`))
 }
 
 // failure returns the error that the client gets for an attempt that ended with err, or nil if it succeeded.
@@ -270,6 +299,9 @@ func (r *run) readDocument() error {
 		if err != nil {
 			return err
 		}
+		if r.writer.Failed() == nil && !r.writer.Complete() && !r.writer.DoneAtEnd() {
+			r.result.Mistakes = appendNew(r.result.Mistakes, abi.ExportResponse+": neither done nor fail was called, so clients receive an error: call done after a complete response")
+		}
 	}
 	return r.writer.End()
 }
@@ -363,6 +395,9 @@ func (r *run) finish(err error) {
 		m.Fail(r.failure(err))
 	}
 	failed := m.Failed()
+	if failed != nil {
+		r.result.Failed = describeFailure(failed)
+	}
 	switch {
 	case failed != nil && !(stream && m.Started()):
 		*out += fmt.Sprintf("%d\n%s\n", failed.Status, r.api.AppendError(nil, failed, "req_test"))

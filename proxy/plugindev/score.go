@@ -19,6 +19,9 @@ type Mark struct {
 	Rule   string
 	Tried  int    // number of trials; 0 if the rule does not apply to the plugin
 	Broken string // how the plugin broke the rule first; "" if it did not
+
+	// Warnings are what breaks no rule, but is most likely a mistake. Only the last mark has any.
+	Warnings []string
 }
 
 // scorer runs the rules on a plugin.
@@ -27,6 +30,7 @@ type scorer struct {
 	suite       *Suite
 	fresh, used *bindings // with a fresh instance for each call, and with instances that are reused
 	tested      []Tested
+	mistakes    mistakes // of variations of vectors
 	marks       []Mark
 }
 
@@ -62,6 +66,7 @@ func (s *Suite) Score(ctx context.Context, h *Host, m Module) ([]Mark, error) {
 	if c.used.plugin.plugin.Filter() {
 		c.filter()
 	}
+	c.marks = append(c.marks, Mark{Rule: "nothing looks like a mistake", Tried: 1, Warnings: warnings(m, c.tested, &c.mistakes)})
 	return c.marks, nil
 }
 
@@ -332,6 +337,7 @@ func (c *scorer) statuses(statuses []int, right func(status int) bool) trial {
 				for _, body := range []string{"", "{}", "<html>", `{"error":{"message":"No.","code":"x"}}`, `{"message":"No."}`} {
 					v.Status, v.ContentType, v.Response = status, "application/json", []byte(body)
 					r := v.Run(b, false)
+					c.mistakes.add(v.Name, r.Mistakes...)
 					broken := describeBroken(&v, r)
 					var got int
 					fmt.Sscan(r.Response, &got)

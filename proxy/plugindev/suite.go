@@ -43,6 +43,8 @@ type testCase interface {
 type outcome struct {
 	text     string   // contents of want.txt
 	problems []string // errors whatever want.txt contains
+	mistakes []string // see Result.Mistakes
+	failed   string   // the error that the client receives, "" if there is none
 	failure  error    // the plugin itself failed, which --update does not write to want.txt; nil if it did not
 	cost     Cost
 }
@@ -140,6 +142,8 @@ type Tested struct {
 	Name     string
 	Cost     Cost
 	Failures []Failure // empty if the vector passed
+	Log      []string  // what the plugin logged and printed on fresh instances, and the stacks of its traps
+	Warnings []string  // what the contract accepts, but the author most likely did not mean; see Result.Mistakes
 	Updated  bool      // want.txt was written, because it differed or was missing
 }
 
@@ -174,10 +178,12 @@ func (s *Suite) Test(ctx context.Context, h *Host, m Module, o TestOptions) ([]T
 	defer used.close()
 
 	tested, texts := make([]Tested, len(cases)), make([]string, len(cases))
+	h.TakeLog()
 	for i, c := range cases {
 		if texts[i], err = s.testFresh(ctx, c, fresh, o.Update, &tested[i]); err != nil {
 			return nil, err
 		}
+		tested[i].Log = h.TakeLog()
 	}
 	if o.Native != nil {
 		if err := s.testNative(ctx, h, m.Name, o.Native, cases, texts, tested); err != nil {
@@ -221,7 +227,7 @@ func (s *Suite) testFresh(ctx context.Context, c testCase, bindings *bindings, u
 		return "", nil
 	}
 	o := c.outcome(b)
-	text, t.Cost = o.text, o.cost
+	text, t.Cost, t.Warnings = o.text, o.cost, o.mistakes
 	const where = "fresh instance"
 	for _, p := range o.problems {
 		t.fail(where, p)
@@ -237,6 +243,9 @@ func (s *Suite) testFresh(ctx context.Context, c testCase, bindings *bindings, u
 	case update && len(o.problems) > 0: // want.txt must not hide them
 	case update:
 		t.Updated = true
+		if o.failed != "" {
+			t.Warnings = append(t.Warnings, "want.txt has an error for the client: "+o.failed)
+		}
 		return text, os.WriteFile(file, []byte(text), 0o644)
 	case err != nil:
 		t.fail(where, "no want.txt; --update writes this outcome:\n"+indent(excerpt(text, 12)))
@@ -287,7 +296,8 @@ func (v *Vector) outcome(b *Binding) outcome {
 	o := v.Outcome(b)
 	cost := o.Whole.Cost
 	cost.Share = o.Share()
-	return outcome{o.Text(), o.Problems(), o.failure(), cost}
+	mistakes := appendNew(appendNew(nil, o.Whole.Mistakes...), o.Stream.Mistakes...)
+	return outcome{text: o.Text(), problems: o.Problems(), mistakes: mistakes, failed: o.Whole.Failed, failure: o.failure(), cost: cost}
 }
 
 const (

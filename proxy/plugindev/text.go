@@ -70,17 +70,23 @@ func (t *FilteredText) dir() string               { return t.Dir }
 func (t *FilteredText) settings() json.RawMessage { return t.own }
 
 func (t *FilteredText) outcome(b *Binding) outcome {
-	text, cost, err := t.filter(b, t.Text)
-	o := outcome{text: text, cost: cost, failure: callFailure(err)}
+	filtering := plugin.Filtering{Tags: t.Tags}
+	text, cost, err := t.pass(b, &filtering, t.Text)
+	o := outcome{text: text, mistakes: filtering.Mistakes, cost: cost, failure: callFailure(err)}
 	if cost.Share > MaxShare {
 		o.problems = append(o.problems, budgetProblem(cost.Share))
 	}
 	return o
 }
 
-// filter passes the text to the filter in pieces.
-func (t *FilteredText) filter(b *Binding, pieces ...string) (outcome string, cost Cost, err error) {
-	filtering := plugin.Filtering{Tags: t.Tags}
+// filter passes the text to the filter in pieces, and returns the outcome.
+func (t *FilteredText) filter(b *Binding, pieces ...string) string {
+	text, _, _ := t.pass(b, &plugin.Filtering{Tags: t.Tags}, pieces...)
+	return text
+}
+
+// pass passes the text to the filter in pieces.
+func (t *FilteredText) pass(b *Binding, filtering *plugin.Filtering, pieces ...string) (outcome string, cost Cost, err error) {
 	var out strings.Builder
 	var held []byte
 	for i, piece := range pieces {
@@ -96,7 +102,7 @@ func (t *FilteredText) filter(b *Binding, pieces ...string) (outcome string, cos
 		}
 		before := filtering.Fuel
 		var f plugin.Filtered
-		f, err = b.binding.FilterText(context.Background(), &filtering, &plugin.Text{What: t.What, Flags: flags, Held: held, New: []byte(piece)})
+		f, err = b.binding.FilterText(context.Background(), filtering, &plugin.Text{What: t.What, Flags: flags, Held: held, New: []byte(piece)})
 		cost.Reads++
 		cost.addCall(filtering.Fuel-before, plugin.DefaultEventFuel, len(held)+len(piece))
 		if err != nil {
@@ -123,9 +129,9 @@ func (t *FilteredText) variants(b *Binding, differs func(variant, want, got stri
 	if t.What >= abi.WhatSystem {
 		return
 	}
-	want, _, _ := t.filter(b, t.Text)
+	want := t.filter(b, t.Text)
 	check := func(variant string, pieces ...string) {
-		if got, _, _ := t.filter(b, pieces...); got != want {
+		if got := t.filter(b, pieces...); got != want {
 			differs(variant, want, got)
 		}
 	}

@@ -8,6 +8,7 @@ import (
 // Trace runs one request and describes the result for people: the upstream request, the client's response, and the fuel
 // of each call.
 func (v *Vector) Trace(b *Binding, stream bool) (text string, err error) {
+	b.host.TakeLog()
 	r := v.run(b, runMode{stream: stream})
 	var out strings.Builder
 	part := func(title, text string) {
@@ -21,6 +22,8 @@ func (v *Vector) Trace(b *Binding, stream bool) (text string, err error) {
 	if r.Err != nil {
 		part("error", r.Err.Error())
 	}
+	part("log", strings.Join(b.host.TakeLog(), "\n"))
+	part("most likely a mistake", strings.Join(r.Mistakes, "\n"))
 	out.WriteString("-- fuel --\n")
 	for i := 0; i < len(r.Calls); {
 		n, first, total, most := i, r.Calls[i], int64(0), int64(0)

@@ -23,8 +23,11 @@ func init() {
 
 func (p *probe) Configure(options json.Value) error {
 	p.name = string(options.Get("name").Text())
-	if p.name == "" {
+	switch p.name {
+	case "":
 		return errors.New("name missing")
+	case "refused":
+		return sdk.Refuse("name", "No such name.")
 	}
 	return nil
 }
@@ -120,6 +123,7 @@ func TestCalls(t *testing.T) {
 	expect("before it is configured", text(0, "replace"), 1)
 	expect("request before it is configured", p.FilterRequest(0, []byte(`{}`)), 1)
 	expect("invalid options", p.Configure(0, []byte(`{}`)), 1, "log name missing")
+	expect("refused options", p.Configure(0, []byte(`{"name":"refused"}`)), 1, "log name: No such name.")
 	expect("an impossible binding", p.Configure(-1, []byte(`{"name":"x"}`)), 1)
 	expect("configure", p.Configure(1, []byte(`{"name":"x"}`)), 0)
 	expect("another binding", text(0, "replace"), 1)

@@ -58,7 +58,7 @@ func (i *instance) Configure(n int32, settings []byte) int32 {
 	f := i.newFilter()
 	if c, ok := f.(Configurer); ok {
 		if err := c.Configure(append(json.Value(nil), settings...)); err != nil {
-			return guest.FinishCall(err, false)
+			return guest.FinishConfigure(err)
 		}
 	}
 	b := &i.bindings[n]

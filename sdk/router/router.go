@@ -181,7 +181,7 @@ func (i *instance) Configure(n int32, settings []byte) int32 {
 	own := append(json.Value{}, settings...)
 	policy, err := i.configure(own)
 	if err != nil {
-		return guest.FinishCall(err, false)
+		return guest.FinishConfigure(err)
 	}
 	i.bindings[n] = binding{policy, own}
 	return guest.OK

@@ -38,6 +38,9 @@ type Attempt struct {
 	Fuel    int64 // used, including failed calls
 	Unknown int   // elements that the plugin skipped as unknown, plus numbers that the host did not know
 
+	// Mistakes are what the plugin most likely did not mean, each as a sentence that begins with the call; see mistake.go.
+	Mistakes []string
+
 	ticket  ticket
 	state   []byte
 	aliases map[string][]byte

@@ -61,7 +61,8 @@ type call struct {
 	running int // index in abi.Imports of the running import, or -1
 	err     *CallError
 
-	output, limit int64 // bytes of output so far, and their maximum
+	output, limit int64     // bytes of output so far, and their maximum
+	refusals      importSet // whose last status was not 0; see noteStatus
 
 	// Response phases.
 	batch    response.Batch
@@ -79,6 +80,7 @@ type call struct {
 	path          []byte
 	refused       refusal // the last refused path or tag
 	refusedHeader refusal
+	refusedAnswer error
 	filterRefused filterRefusal
 	headers       []Header
 	own           []byte // body written by the plugin
@@ -144,7 +146,7 @@ func (c *call) begin(inv *invocation) {
 	c.phase = exports[inv.export].phase
 	c.err, c.failure, c.running = nil, nil, -1
 	c.refused.reason, c.refusedHeader.reason, c.filterRefused.refused = nil, nil, false
-	c.output = 0
+	c.output, c.refusals = 0, 0
 	c.done, c.stateSet = false, false
 	c.tools, c.unknown, c.ignored = c.tools[:0], c.unknown[:0], c.ignored[:0]
 	c.input.reset()
@@ -455,7 +457,7 @@ func (c *call) StateSet(state []byte) abi.Status {
 		return abi.StatusRefused
 	}
 	if len(state) > abi.MaxState {
-		return abi.StatusTooLarge
+		return c.noteStatus(abi.StatusTooLarge)
 	}
 	c.state, c.stateSet = append(c.state[:0], state...), true
 	return abi.StatusOK
@@ -478,8 +480,8 @@ func (c *call) noteUnknown() {
 	if c.attempt != nil {
 		c.attempt.Unknown += len(c.unknown) + len(c.ignored)
 	}
-	c.plugin.noteUnknown(c.binding, "plugin skipped an unknown element", c.unknown)
-	c.plugin.noteUnknown(c.binding, "plugin used a number of a newer ABI: ignored", c.ignored)
+	c.plugin.noteOnce(&c.plugin.unknown, c.binding, "plugin skipped an unknown element", c.unknown...)
+	c.plugin.noteOnce(&c.plugin.unknown, c.binding, "plugin used a number of a newer ABI: ignored", c.ignored...)
 }
 
 // Unknown implements abi.Host.

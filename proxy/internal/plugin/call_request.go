@@ -88,7 +88,7 @@ func (c *call) edit(imp int, path []byte, n int, record func(*jsondoc.Edits) abi
 
 // BodySet implements abi.Host.
 func (c *call) BodySet(path, json []byte) abi.Status {
-	return c.edit(importBodySet, path, len(json), func(e *jsondoc.Edits) abi.Status { return e.Set(path, json) })
+	return c.edit(importBodySet, path, len(json), func(e *jsondoc.Edits) abi.Status { return c.noteStatus(e.Set(path, json)) })
 }
 
 // BodyDelete implements abi.Host.
@@ -113,15 +113,16 @@ func (c *call) RequestPath(path []byte) abi.Status {
 	}
 	if len(path) > maxPath {
 		c.refused.set(errPathLong, path)
-		return abi.StatusTooLarge
+		return c.noteStatus(abi.StatusTooLarge)
 	}
 	c.chargeBytes(pathPasses * len(path))
 	if err := checkPath(path, c.binding.paths, c.binding.credentialQuery); err != nil {
 		c.refused.set(err, path)
-		return abi.StatusRefused
+		return c.noteStatus(abi.StatusRefused)
 	}
 	c.path = append(c.path[:0], path...)
-	return abi.StatusOK
+	c.refused.reason = nil // a path refused before does not matter
+	return c.noteStatus(abi.StatusOK)
 }
 
 // RequestHeader implements abi.Host. The last value of a name is used.
@@ -132,7 +133,7 @@ func (c *call) RequestHeader(name, value []byte) abi.Status {
 	switch {
 	case len(name) > abi.MaxName || len(value) > maxHeaderValue:
 		c.refusedHeader.set(errHeaderLong, name)
-		return abi.StatusTooLarge
+		return c.noteStatus(abi.StatusTooLarge)
 	case !httpfield.ValidName(name):
 		c.abort(KindProtocol, "invalid header name")
 		return abi.StatusRefused
@@ -145,7 +146,7 @@ func (c *call) RequestHeader(name, value []byte) abi.Status {
 	lower := c.known.intern(httpfield.AppendLower(buf[:0], name))
 	if !c.binding.headers[lower] {
 		c.refusedHeader.set(c.refusedHeaderReason(lower), name)
-		return abi.StatusRefused
+		return c.noteStatus(abi.StatusRefused)
 	}
 	for i := range c.headers {
 		if c.headers[i].Name == lower {
@@ -186,7 +187,7 @@ func (c *call) RequestString(text []byte) abi.Status {
 		return abi.StatusRefused
 	}
 	if !utf8.Valid(text) {
-		return abi.StatusRefused
+		return c.noteStatus(abi.StatusRefused)
 	}
 	n := len(c.own)
 	c.own = append(jsondoc.AppendEscaped(append(c.own, '"'), text), '"')
@@ -259,7 +260,7 @@ func (c *call) ToolAlias(from, to []byte) abi.Status {
 		return abi.StatusRefused
 	}
 	if len(from) > abi.MaxName || len(to) > abi.MaxName || len(c.aliases) >= maxAliases {
-		return abi.StatusTooLarge
+		return c.noteStatus(abi.StatusTooLarge)
 	}
 	if !c.checkName(from, "the alias") || !c.checkName(to, "the tool's name") {
 		return abi.StatusRefused
@@ -282,22 +283,22 @@ func (c *call) Answer(framing abi.Framing, d abi.Dialect, options []byte) abi.St
 	switch framing {
 	case abi.FramingJSON, abi.FramingSSE, abi.FramingNDJSON, abi.FramingAWSEventStream, abi.FramingAWSInvoke:
 	default:
-		return abi.StatusUnknown
+		return c.refuseAnswer(abi.StatusUnknown, "framing %d is not in this version of the ABI", framing)
 	}
 	if len(options) > maxOptions {
-		return abi.StatusTooLarge
+		return c.refuseAnswer(abi.StatusTooLarge, "options of more than %d bytes", maxOptions)
 	}
 	switch d {
 	case abi.DialectTranslated, abi.DialectOpenAI, abi.DialectMessages, abi.DialectResponses, abi.DialectGemini:
 	default:
-		return abi.StatusUnknown
+		return c.refuseAnswer(abi.StatusUnknown, "dialect %d is not in this version of the ABI", d)
 	}
 	// The options are for the OpenAI dialect, which a translating plugin uses through openai_event. They are mostly the
 	// same for every request, so the last parsed ones are kept.
 	if !bytes.Equal(options, c.lastOptions) {
 		o, err := native.ParseOptions(options)
 		if err != nil {
-			return abi.StatusRefused
+			return c.refuseAnswer(abi.StatusRefused, "options are not a JSON object with valid members")
 		}
 		c.lastOptions, c.lastRead = bytes.Clone(options), o
 	}
@@ -305,7 +306,7 @@ func (c *call) Answer(framing abi.Framing, d abi.Dialect, options []byte) abi.St
 	if len(options) > 0 {
 		c.options = c.lastRead
 	}
-	return abi.StatusOK
+	return c.noteStatus(abi.StatusOK)
 }
 
 // Warn implements abi.Host. Members come from the client, so an invalid one is made printable rather than refused.

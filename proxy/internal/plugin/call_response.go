@@ -3,7 +3,6 @@ package plugin
 import (
 	"errors"
 	"fmt"
-	"slices"
 	"unicode/utf8"
 
 	"github.com/sluice-gateway/sluice/proxy/internal/apierror"
@@ -100,7 +99,7 @@ func (c *call) ToolArguments(choice, key int32, e abi.Encoding, s []byte) abi.St
 		return abi.StatusUnknown
 	}
 	if !c.hasTool(choice, key) {
-		return abi.StatusAbsent
+		return c.noteStatus(abi.StatusAbsent)
 	}
 	c.batch.ToolArguments(choice, key, e, s)
 	return abi.StatusOK
@@ -126,13 +125,13 @@ func (c *call) Extra(scope abi.Scope, choice, key int32, member, json []byte) ab
 	case scope < 0 || scope >= abi.Scopes:
 		return abi.StatusUnknown
 	case len(member) > abi.MaxName:
-		return abi.StatusTooLarge
+		return c.noteStatus(abi.StatusTooLarge)
 	case !c.checkName(member, "the member's name"):
 		return abi.StatusRefused
 	}
 	var err error
 	if c.extra, err = response.AppendExtra(response.Reuse(c.extra), scope, member, json); err != nil {
-		return abi.StatusRefused
+		return c.noteStatus(abi.StatusRefused)
 	}
 	c.batch.Extra(scope, choice, key, member, json)
 	return abi.StatusOK
@@ -295,9 +294,8 @@ var errNoObject = errors.New("not a JSON object")
 // applyBatch passes the call's events to the attempt's writer. A response that has grown too large is the provider's
 // failure, any other error is the plugin's.
 func (c *call) applyBatch() error {
-	if c.done { // what follows done(0) is dropped, as it is in later calls
-		done := slices.IndexFunc(c.batch.Events, func(e response.Event) bool { return e.Kind == response.EventDone && e.Code == abi.DoneNow })
-		c.batch.Events = c.batch.Events[:done+1]
+	if c.done {
+		c.dropAfterDone()
 	}
 	err := c.attempt.Writer.Apply(&c.batch)
 	if err == nil {

@@ -17,6 +17,8 @@ type Filtering struct {
 	Set  uint64 // bit i: the filter has set Tags[i]
 	Fuel int64  // used, including failed calls
 
+	Mistakes []string // as Attempt.Mistakes
+
 	ticket ticket
 	begun  bool   // the first call was made, and the last one did not fail
 	out    []byte // buffer of Filtered.Out

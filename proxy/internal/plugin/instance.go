@@ -119,6 +119,7 @@ func (in *instance) serve(inv *invocation, t tenant) (failed *CallError, result 
 	if e, ok := err.(*CallError); ok {
 		return in.addNames(e), nil
 	}
+	in.call.noteMistakes()
 	return nil, err
 }
 

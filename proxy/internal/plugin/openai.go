@@ -39,7 +39,7 @@ func (c *call) OpenAIEvent(p []byte) abi.Status {
 	if err := r.reader.ReadChunk(p, &c.batch); err != nil {
 		c.batch.Events = c.batch.Events[:n]
 		c.batch.Fail(failure)
-		return abi.StatusRefused
+		return c.noteStatus(abi.StatusRefused)
 	}
 	for i := range c.batch.Events[n:] {
 		switch ev := &c.batch.Events[n+i]; ev.Kind {

@@ -35,8 +35,9 @@ type Plugin struct {
 	mu       sync.Mutex
 	bindings int32 // created so far: the index of the next one
 
-	counts  counts
-	unknown unknownSet // elements and numbers that noteUnknown has logged
+	counts   counts
+	unknown  unknownSet // elements and numbers that noteUnknown has logged
+	mistakes unknownSet // mistakes that were logged
 }
 
 // Name returns the name under which the plugin was loaded.
@@ -268,10 +269,10 @@ func (p *Plugin) collectIdle() {
 	}
 }
 
-// noteUnknown counts the unknown elements of a committed call, and logs each distinct one once.
-func (p *Plugin) noteUnknown(b *Binding, message string, names []string) {
+// noteOnce counts elements in a set, and logs each distinct one once.
+func (p *Plugin) noteOnce(set *unknownSet, b *Binding, message string, names ...string) {
 	for _, n := range names {
-		if p.unknown.add(n) && p.host.options.Log != nil {
+		if set.add(n) && p.host.options.Log != nil {
 			p.host.options.Log.Warn(message, "plugin", p.name, "binding", b.name, "what", n)
 		}
 	}

@@ -22,10 +22,10 @@ func (r *refusal) set(reason error, text []byte) {
 }
 
 // refusedRequest explains which path, header or filter operation the host has refused in the call, why, and what is
-// allowed. It returns nil if there was none. A refused path does not matter if another one was accepted.
+// allowed. It returns nil if there was none. A refused path does not matter if another one was accepted afterwards.
 func (c *call) refusedRequest() error {
 	switch {
-	case c.refused.reason != nil && len(c.path) == 0:
+	case c.refused.reason != nil:
 		err := fmt.Errorf("path %q: %w", c.quote(c.refused.text), c.refused.reason)
 		if c.refused.reason == errPathRules {
 			paths := make([]string, len(c.binding.paths))
@@ -41,8 +41,16 @@ func (c *call) refusedRequest() error {
 			err = fmt.Errorf("%w: %s", err, listAllowed("headers", slices.Sorted(maps.Keys(c.binding.headers))))
 		}
 		return err
+	case c.refusals&(1<<importAnswer) != 0:
+		return c.refusedAnswer
 	}
 	return c.refusedFilter()
+}
+
+// refuseAnswer records why the import answer was refused, and returns status.
+func (c *call) refuseAnswer(status abi.Status, format string, args ...any) abi.Status {
+	c.refusedAnswer = fmt.Errorf("answer: "+format, args...)
+	return c.noteStatus(status)
 }
 
 // filterRefusal is the last operation of a filter that the host has refused.
@@ -55,7 +63,7 @@ type filterRefusal struct {
 // refuseFilter records that the running import was refused, with its arguments for refusedFilter, and returns status.
 func (c *call) refuseFilter(status abi.Status, from, to int) abi.Status {
 	c.filterRefused = filterRefusal{true, c.running, from, to}
-	return status
+	return c.noteStatus(status)
 }
 
 // refusedFilter explains which operation of a filter the host has refused and why. It returns nil if there was none.

@@ -146,6 +146,19 @@ func TestBodyIndex(t *testing.T) {
 	wantCallError(t, bound.Request(t.Context(), newAttempt(t, text)), plugin.KindStatus)
 }
 
+// A plugin that fails because of a refused path is told which one, even if it has set another before.
+func TestRefusedSecondPath(t *testing.T) {
+	bound := bindNative(t, native{request: func(h abi.Host, _ []byte) int32 {
+		h.RequestPath(b("/v1"))
+		h.RequestPath(b("/v2"))
+		return 1
+	}}, plugin.BindingConfig{Paths: []string{"/v1"}})
+	e := wantCallError(t, bound.Request(t.Context(), newAttempt(t, body)), plugin.KindProtocol)
+	if want := `status 1: path "/v2": not allowed: the provider has paths = ["/v1"]`; !strings.Contains(e.Error(), want) {
+		t.Errorf("error %q, want it to contain %q", e, want)
+	}
+}
+
 // covers: C39
 func TestRequestViolatesContract(t *testing.T) {
 	long := bytes.Repeat([]byte("x"), abi.MaxName+1)

@@ -335,16 +335,21 @@ func TestNativeReasonsAreRedacted(t *testing.T) {
 	}
 }
 
-// Events after done(0) are dropped in the same call as they are in later ones.
+// Events after done(0) are dropped in the same call as they are in later ones, but the tokens have been used.
 func TestEventsAfterDoneAreDropped(t *testing.T) {
-	bound := bindNative(t, native{event: func(h abi.Host, _ abi.EventKind, _, _ []byte) int32 {
+	var log bytes.Buffer
+	p := loadNative(t, newHost(t, plugin.Options{Log: textLog(&log)}), native{event: func(h abi.Host, _ abi.EventKind, _, _ []byte) int32 {
 		h.Done(abi.DoneAtEnd) // does not complete the response
 		h.Text(0, 0, b("Hello"))
+		h.Usage(abi.UsageCompletion, 1)
 		h.Done(abi.DoneNow)
 		h.Text(0, 0, b("again"))
+		h.Usage(abi.UsagePrompt, 3)
+		h.Usage(abi.UsageCompletion, 4)
 		h.Done(abi.DoneNow)
 		return 0
-	}}, plugin.BindingConfig{})
+	}})
+	bound := bind(t, p, plugin.BindingConfig{})
 	a := newAttempt(t, body)
 	for range 2 {
 		if err := bound.Event(t.Context(), a, abi.EventPlain, nil, nil); err != nil {
@@ -352,6 +357,69 @@ func TestEventsAfterDoneAreDropped(t *testing.T) {
 		}
 		if got := output(a); strings.Count(got, "Hello") != 1 || strings.Contains(got, "again") {
 			t.Errorf("got output %s, want only Hello", got)
+		}
+		if u := a.Writer.Accounted(); u.Prompt != 3 || u.Completion != 4 {
+			t.Errorf("got usage %+v, want 3 and 4 tokens", u)
+		}
+	}
+	if diff := cmp.Diff([]string{
+		"provider_event: token counts after done(0) count, but only in the same call: report them before it",
+		"provider_event: everything after done(0) except token counts is dropped: call done last",
+	}, a.Mistakes); diff != "" {
+		t.Error(diff)
+	}
+	if got := log.String(); strings.Count(got, "\n") != 1 || !strings.Contains(got, `msg="plugin output lost"`) || !strings.Contains(got, "call done last") {
+		t.Errorf("log:\n%s\nwant one line about lost output", got)
+	}
+}
+
+// The status of an import that a plugin ignores is reported to its author, unless the call fails anyway.
+func TestIgnoredStatuses(t *testing.T) {
+	for name, tt := range map[string]struct {
+		plugin native
+		want   []string
+	}{
+		"second path refused": {native{request: func(h abi.Host, _ []byte) int32 { h.RequestPath(b("/v1")); h.RequestPath(b("/v2")); return 0 }}, []string{
+			`provider_request: the status of request_path was ignored: the path is not used: path "/v2": not allowed: the provider has paths = ["/v1"]`,
+		}},
+		"first path refused": {native{request: func(h abi.Host, _ []byte) int32 { h.RequestPath(b("/v2")); h.RequestPath(b("/v1")); return 0 }}, nil},
+		"member of a missing object, and no header": {native{request: func(h abi.Host, _ []byte) int32 {
+			h.RequestPath(b("/v1"))
+			h.BodySet(b("/a/b"), b("1"))
+			h.RequestHeader(b("x-own"), b("1"))
+			return 0
+		}}, []string{
+			"provider_request: the status of body_set was ignored: nothing was set: the path does not exist in the client's body",
+			`provider_request: the status of request_header was ignored: the header is not sent: header "x-own": not allowed: the provider has headers = []`,
+		}},
+		"missing member deleted": {native{request: func(h abi.Host, _ []byte) int32 { h.RequestPath(b("/v1")); h.BodyDelete(b("/a")); return 0 }}, nil},
+		"reported":               {native{request: func(h abi.Host, _ []byte) int32 { h.RequestPath(b("/v2")); h.Fail(0, nil, nil, nil, -1); return 0 }}, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			a := newAttempt(t, body)
+			bindNative(t, tt.plugin, plugin.BindingConfig{Paths: []string{"/v1"}}).Request(t.Context(), a)
+			if diff := cmp.Diff(tt.want, a.Mistakes); diff != "" {
+				t.Error(diff)
+			}
+		})
+	}
+}
+
+func TestIgnoredHTTPStatus(t *testing.T) {
+	bound := bindNative(t, native{response: func(h abi.Host, _ int32, body []byte) int32 {
+		if len(body) > 0 {
+			h.Fail(abi.FailRateLimit, nil, nil, body, -1)
+		}
+		return 0
+	}}, plugin.BindingConfig{})
+	for body, want := range map[string][]string{
+		"":        {"provider_response: the plugin reports no failure for status 429: call fail, with the message in the body"},
+		"Slower.": nil,
+	} {
+		a := newAttempt(t, `{"model":"m","messages":[{"role":"user","content":"x"}]}`)
+		bound.Response(t.Context(), a, 429, b(body))
+		if diff := cmp.Diff(want, a.Mistakes); diff != "" {
+			t.Errorf("body %q: %s", body, diff)
 		}
 	}
 }

@@ -287,6 +287,7 @@ func (w *Writer) finishChoice(c *choice) {
 	truncated := c.finished && (c.reason == abi.FinishLength || c.reason == abi.FinishContentFilter)
 	for i := range c.tools {
 		t := &c.tools[i]
+		w.partialCall = w.partialCall || t.begun && !truncated && !t.json.Whole() && t.args.nonEmpty
 		switch {
 		case !t.begun || t.ended:
 		case !truncated:
@@ -300,6 +301,7 @@ func (w *Writer) finishChoice(c *choice) {
 	}
 	if !c.finished {
 		c.finished, c.reason = true, abi.FinishStop
+		w.unfinished = true
 	}
 	if c.reason == abi.FinishStop && c.begunTools > 0 {
 		c.reason = abi.FinishToolCalls

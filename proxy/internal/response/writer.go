@@ -78,17 +78,19 @@ type Writer struct {
 	id, name  []byte     // escaped ID and name of the tool call that is starting
 	tier      []byte     // service tier that the provider has reported, if any
 
-	held      int   // bytes of default texts
-	textBytes int64 // bytes of texts so far, for the estimate of completion tokens
-	dropped   int   // see Dropped
-	events    bool  // an event or a failure was applied
-	anyItems  bool  // an item was applied
-	doneNow   bool  // the provider has declared the response complete
-	doneAtEnd bool  // the response is complete if the body ends cleanly
-	complete  bool
-	revoked   bool // the response was complete when it was revoked, so the counts are final
-	ended     bool // the provider has ended the response, with its completion or with an error
-	failed    *apierror.Error
+	held        int   // bytes of default texts
+	textBytes   int64 // bytes of texts so far, for the estimate of completion tokens
+	dropped     int   // see Dropped
+	events      bool  // an event or a failure was applied
+	anyItems    bool  // an item was applied
+	doneNow     bool  // the provider has declared the response complete
+	unfinished  bool  // see Unfinished
+	partialCall bool  // see PartialCall
+	doneAtEnd   bool  // the response is complete if the body ends cleanly
+	complete    bool
+	revoked     bool // the response was complete when it was revoked, so the counts are final
+	ended       bool // the provider has ended the response, with its completion or with an error
+	failed      *apierror.Error
 }
 
 // NewWriter returns a Writer that renders with r. It takes ownership of r.
@@ -271,6 +273,16 @@ func (w *Writer) ID() []byte { return w.head.ID }
 
 // Complete reports whether the response is complete. A complete stream has its last frame in Output or sent.
 func (w *Writer) Complete() bool { return w.complete }
+
+// DoneAtEnd reports whether the response is complete if its body ends cleanly.
+func (w *Writer) DoneAtEnd() bool { return w.doneAtEnd }
+
+// PartialCall reports whether the arguments of a tool call of a complete response are not a whole JSON value, although
+// the finish reason does not say why.
+func (w *Writer) PartialCall() bool { return w.partialCall }
+
+// Unfinished reports whether a choice of a complete response had no finish reason, so that it became "stop".
+func (w *Writer) Unfinished() bool { return w.unfinished }
 
 // Failed returns the error that ended the response, or nil.
 func (w *Writer) Failed() *apierror.Error { return w.failed }

@@ -135,6 +135,20 @@ func FinishCall(err error, readsResponse bool) int32 {
 	return reportError(err, readsResponse)
 }
 
+// FinishConfigure is FinishCall for sluice_configure: the host takes the reason of a failure from the log, because the
+// import fail describes the failure of a request.
+func FinishConfigure(err error) int32 {
+	if err == nil {
+		return OK
+	}
+	message := err.Error()
+	if f, ok := err.(*sdk.Failure); ok && f.Param != "" {
+		message = f.Param + ": " + message
+	}
+	host.Log(abi.LogError, host.Bytes(message))
+	return Failed
+}
+
 // reportError is separate from FinishCall so that FinishCall can be inlined.
 func reportError(err error, readsResponse bool) int32 {
 	switch e := err.(type) {

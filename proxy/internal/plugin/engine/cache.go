@@ -216,6 +216,7 @@ type entry struct {
 	stub   []byte // the metered module without its code and data
 	data   []byte // the content of its data section; empty if the stub contains it
 	names  names
+	copies copiedFunctions
 
 	stats map[string]fs.FileInfo // the other files of the directory, when the entry was read
 }
@@ -259,6 +260,7 @@ type entryHeader struct {
 	Files     string // the other files, as listed by sumFiles
 	Data      int    // size of the data in bytes
 	Names     int    // size of the names in bytes
+	Copies    copiedFunctions
 }
 
 // Reasons for compiling a module.
@@ -275,7 +277,7 @@ func writeEntry(dir string, e *entry) error {
 	if err != nil {
 		return err
 	}
-	header, err := json.Marshal(entryHeader{Source: hex.EncodeToString(e.source[:]), Processor: processor(), Info: e.info, Files: sums, Data: len(e.data), Names: len(e.names)})
+	header, err := json.Marshal(entryHeader{Source: hex.EncodeToString(e.source[:]), Processor: processor(), Info: e.info, Files: sums, Data: len(e.data), Names: len(e.names), Copies: e.copies})
 	if err != nil {
 		return err
 	}
@@ -309,7 +311,7 @@ func readEntry(dir string) (*entry, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &entry{info: header.Info, stub: rest[:stub], data: rest[stub:data], names: bytes.Clone(rest[data:]), stats: before}, nil
+	return &entry{info: header.Info, stub: rest[:stub], data: rest[stub:data], names: bytes.Clone(rest[data:]), copies: header.Copies, stats: before}, nil
 }
 
 // readHeader reads and verifies a file "module". rest is the part after the header.

@@ -16,6 +16,7 @@ import (
 	"golang.org/x/sys/cpu"
 
 	"github.com/sluice-gateway/sluice/proxy/internal/plugin/fuel"
+	"github.com/sluice-gateway/sluice/proxy/internal/plugin/pclntab"
 	"github.com/sluice-gateway/sluice/proxy/internal/plugin/wasm"
 )
 
@@ -115,13 +116,14 @@ type program struct {
 	restorable  bool     // calls can change nothing but memory and globals; see fuel.Info
 	globals     []string // names of the exported globals that an image saves
 	names       names    // names of the functions, for the stacks of traps
+	goFuncs     goFuncs  // the same for a Go guest
 
 	data    *memoryImage // initial content of the memory; nil if the module's own data segments, if any, make it
 	initial initialImage
 }
 
 // formatVersion is part of the key of everything that this package derives from a module's bytes.
-const formatVersion = "6"
+const formatVersion = "7"
 
 // programKey returns the key of a source's program. It includes the conditions under which wazero accepts stored
 // machine code; see processor and runtimeVersion.
@@ -290,6 +292,7 @@ func (e *Engine) build(ctx context.Context, name string, source Source, p *progr
 		return err
 	}
 	p.names = functionNames(module)
+	p.goFuncs.copies = readCopies(module)
 	rewritten, data, err := wasm.TakeData(rewritten)
 	if err == nil {
 		err = p.loadData(data)
@@ -300,7 +303,7 @@ func (e *Engine) build(ctx context.Context, name string, source Source, p *progr
 	if e.disk == nil {
 		return p.compile(ctx, e, "", rewritten)
 	}
-	cacheErr := p.store(ctx, e, rewritten, &entry{source: source.Digest, info: info, data: data, names: p.names})
+	cacheErr := p.store(ctx, e, rewritten, &entry{source: source.Digest, info: info, data: data, names: p.names, copies: p.goFuncs.copies})
 	if cacheErr != nil && e.options.RequireCache {
 		return errors.Join(cacheErr, p.close())
 	}
@@ -328,6 +331,7 @@ func (p *program) admit(e *Engine, info *fuel.Info) error {
 	p.missing = missing
 	p.starts, p.memoryMin = info.Start, info.Memory.Min
 	p.restorable, p.globals = info.Restorable, info.Globals
+	p.goFuncs.imports = uint32(len(info.Imports))
 	p.exports = make(map[string]Signature)
 	for _, x := range info.Exports {
 		if x.Kind != wasm.ExternFunc {
@@ -367,7 +371,7 @@ func (p *program) load(ctx context.Context, e *Engine) (miss, err error) {
 	if err := p.admit(e, &entry.info); err != nil {
 		return errRejected, err
 	}
-	p.names = entry.names
+	p.names, p.goFuncs.copies = entry.names, entry.copies
 	if p.loadData(entry.data) != nil || p.compile(ctx, e, dir, entry.stub) != nil {
 		e.disk.remove(dir)
 		err := p.close()
@@ -395,6 +399,9 @@ func (p *program) loadData(section []byte) error {
 	for _, d := range segments {
 		if err == nil {
 			err = p.data.write(d.Bytes, int(d.Offset))
+		}
+		if at := pclntab.Index(d.Bytes); at >= 0 && p.goFuncs.table == 0 {
+			p.goFuncs.table = uint32(d.Offset) + uint32(at)
 		}
 	}
 	return err

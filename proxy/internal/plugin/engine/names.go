@@ -132,7 +132,7 @@ var rustEscapes = strings.NewReplacer("$LT$", "<", "$GT$", ">", "$RF$", "&", "$B
 
 // Functions of language runtimes, which panic, abort or allocate. The cause of a trap in them is in their caller.
 var (
-	runtimePrefixes = []string{"std::", "core::", "alloc::", "<std::", "<core::", "<alloc::", "__rust", "runtime.", "~lib/", "__wasi_"}
+	runtimePrefixes = []string{"std::", "core::", "alloc::", "<std::", "<core::", "<alloc::", "__rust", "runtime.", "internal/", "syscall.", "wasm_pc_", "~lib/", "__wasi_"}
 	runtimeNames    = []string{"abort", "exit", "_Exit", "__assert_fail", "proc_exit", "rust_panic", "rust_begin_unwind", "rust_oom"}
 )
 
@@ -151,9 +151,10 @@ func isRuntime(frame string) bool {
 		slices.ContainsFunc(runtimePrefixes, func(p string) bool { return strings.HasPrefix(frame, p) })
 }
 
-// annotate replaces the function indexes in a stack trace of wazero by the names of the guest's functions.
-func (n names) annotate(trace string) string {
-	if len(n) == 0 {
+// annotate replaces the function indexes in a stack trace of wazero by the names of the guest's functions. goFrames
+// describe the first functions of a Go guest.
+func (n names) annotate(trace string, goFrames []string) string {
+	if len(n) == 0 && len(goFrames) == 0 {
 		return trace
 	}
 	found := make(map[uint32]string)
@@ -164,9 +165,15 @@ func (n names) annotate(trace string) string {
 	}
 	wasm.FunctionNames(n, found)
 	var out bytes.Buffer
+	frame := -1
 	for line := range strings.Lines(trace) {
 		index, ok := frameIndex(line)
-		if name := found[index]; ok && name != "" {
+		if ok {
+			frame++
+		}
+		if ok && frame < len(goFrames) && goFrames[frame] != "" {
+			line = "\t" + goFrames[frame] + "\n"
+		} else if name := found[index]; ok && name != "" {
 			at := strings.Index(line, ".$")
 			line = line[:at] + readable(name) + line[strings.IndexByte(line, '('):]
 		}

@@ -3,6 +3,8 @@ package engine
 import (
 	"errors"
 	"fmt"
+	"slices"
+	"strings"
 
 	"github.com/tetratelabs/wazero/sys"
 )
@@ -70,6 +72,8 @@ type Trap struct {
 	detail string // the reason why a call was not run; never text from a guest
 	cause  error  // wazero's error with the guest's stack; nil if wazero was not called
 	names  names  // names of the guest's functions
+
+	goFrames []string // the guest's functions on the stack, if it is a Go program
 }
 
 // Error returns one line. It contains no text from the guest.
@@ -89,7 +93,7 @@ func (t *Trap) Stack() string {
 	if t.cause == nil {
 		return ""
 	}
-	return t.names.annotate(t.cause.Error())
+	return t.names.annotate(t.cause.Error(), t.goFrames)
 }
 
 // Frames returns the names of up to n functions on the guest's stack, the innermost first. Functions of the language's
@@ -99,8 +103,18 @@ func (t *Trap) Frames(n int) []string {
 	if t.cause == nil {
 		return nil
 	}
-	frames := skipRuntime(t.names.frames(t.cause.Error()))
-	return frames[:min(len(frames), n)]
+	frames := slices.DeleteFunc(slices.Clone(t.goFrames), func(f string) bool { return f == "" })
+	if len(frames) == 0 {
+		frames = t.names.frames(t.cause.Error())
+	}
+	frames = skipRuntime(frames)
+	frames = frames[:min(len(frames), n)]
+	for i, f := range frames {
+		if name, place, ok := strings.Cut(f, " ("); ok { // as in a panic: without the path of the package
+			frames[i] = name[strings.LastIndexByte(name, '/')+1:] + " (" + place
+		}
+	}
+	return frames
 }
 
 // Is makes errors.Is(err, &Trap{Kind: k}) true for every trap of that kind.
@@ -141,6 +155,9 @@ var wazeroTraps = map[string]Kind{
 // state.
 func newTrap(i *Instance, fn string, err error) *Trap {
 	t := &Trap{Func: fn, cause: err, names: i.module.program.names}
+	if i.module.program.goFuncs.table != 0 {
+		t.goFrames = i.goFrames(err.Error())
+	}
 	var end *ending
 	if errors.As(err, &end) {
 		t.Kind, t.Code = end.kind, end.code

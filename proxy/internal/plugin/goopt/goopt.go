@@ -28,7 +28,9 @@ import (
 )
 
 // Marker is the name of the custom section that marks an optimised module. A module
-// that has it is not changed again.
+// that has it is not changed again. Its content is 2, the index of the first copied
+// function, and for each copy the function that it is a copy of, as the difference to the
+// one before (LEB128).
 const Marker = "sluice.goopt"
 
 // Stats counts the optimisations in a module.
@@ -111,7 +113,13 @@ func (o *optimizer) optimize() error {
 	}
 	at := o.w.BeginSection(wasm.SecCustom)
 	o.w.Name(Marker)
-	o.w.Append(1) // version; wazero wants a custom section to have content
+	o.w.Append(2)
+	o.w.U32(uint32(len(o.m.Functions)))
+	before := 0
+	for _, c := range copies {
+		o.w.U32(uint32(c.body.Function - before))
+		before = c.body.Function
+	}
 	o.w.EndSized(at)
 	return nil
 }
