@@ -144,7 +144,8 @@ func (x *completion) setRouteHeaders(h *fasthttp.ResponseHeader) {
 	set("x-gateway-attempts", strconv.Itoa(x.record.Attempts))
 	set("x-upstream-request-id", x.upstreamID)
 	if w := x.warnings(); len(w) > 0 {
-		set("x-gateway-warning", strings.Join(w, ", "))
+		x.record.Warnings = strings.Join(w, ", ")
+		set("x-gateway-warning", x.record.Warnings)
 	}
 }
 
@@ -397,7 +398,7 @@ func (x *completion) finish() {
 	if x.disconnected {
 		r.Status, r.Code, r.Complete = 499, "client_closed_request", false
 	}
-	r.FirstEvent, r.UpstreamID = x.firstEvent, x.upstreamID
+	r.FirstEvent, r.UpstreamID, r.ResponseID = x.firstEvent, x.upstreamID, x.writer.ID()
 	if x.mirror != nil {
 		x.mirror.finish(x)
 	}
@@ -439,7 +440,7 @@ func (x *completion) releaseAll() {
 			x.server.metrics.EndStream()
 		}
 	}()
-	defer x.server.metrics.AbandonRequest(&x.record)
+	defer x.server.account.Abandon(&x.record)
 	x.watcher.Stop()                // if a wait has panicked
 	if x.holds.SettledAt.IsZero() { // settle has panicked
 		var used spend.Used

@@ -30,6 +30,7 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/internal/routing"
 	"github.com/sluice-gateway/sluice/proxy/internal/routing/canary"
 	"github.com/sluice-gateway/sluice/proxy/internal/spend"
+	"github.com/sluice-gateway/sluice/proxy/internal/telemetry"
 	"github.com/sluice-gateway/sluice/proxy/internal/upstream"
 	"github.com/sluice-gateway/sluice/proxy/internal/upstream/credential"
 	"github.com/sluice-gateway/sluice/sdk/abi"
@@ -202,6 +203,11 @@ func (x *completion) startAttempt(a *attempt, index int, now time.Time, why stri
 	}
 	started = true
 	x.record.Attempts++
+	if x.server.account.Recent != nil {
+		x.record.Admitted = x.holds.AdmittedAt.Sub(x.record.Began)
+		x.record.Tries = append(x.record.Tries, telemetry.Attempt{Provider: t.Provider, Target: t.Model, Why: why, Began: now})
+		x.server.account.Recent.Attempt(&x.record)
+	}
 	*a = attempt{
 		workspace: a.workspace, completion: x, wait: x, target: t, index: index, ticket: ticket, number: x.record.Attempts, startedAt: now,
 		provider: x.generation.providers[t.Provider], canary: x.routed.decision.Canary(index), held: held,
@@ -231,7 +237,7 @@ func (x *completion) tryTarget(ctx context.Context) *apierror.Error {
 			if !x.stream {
 				x.drainBody()
 			}
-			x.routed.decision.EndAttempt(x.entry, "", http.StatusOK, x.firstEvent)
+			x.endAttempt("", http.StatusOK, x.firstEvent, nil)
 			return nil
 		}
 		err = x.writer.Failed()
@@ -240,7 +246,7 @@ func (x *completion) tryTarget(ctx context.Context) *apierror.Error {
 		// Send the client what arrived before the failure, however it was split into packets.
 		x.endTape(err)
 		x.writer.Fail(failure.ForClient(err))
-		x.routed.decision.EndAttempt(x.entry, "", http.StatusOK, x.firstEvent)
+		x.endAttempt("", http.StatusOK, x.firstEvent, nil)
 		return nil
 	}
 
@@ -251,7 +257,7 @@ func (x *completion) tryTarget(ctx context.Context) *apierror.Error {
 	} else {
 		x.recordError(e)
 	}
-	x.routed.decision.EndAttempt(x.entry, e.Code, e.Status, x.server.now().Sub(x.startedAt))
+	x.endAttempt(e.Code, e.Status, x.server.now().Sub(x.startedAt), e)
 	x.closeUpstream()
 	if !x.disconnected {
 		x.countFailed(x.attempt, false)

@@ -1,16 +1,19 @@
 package proxy
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"slices"
 	"sync/atomic"
 	"time"
 
+	"github.com/sluice-gateway/sluice/proxy/internal/apierror"
 	"github.com/sluice-gateway/sluice/proxy/internal/downstream"
 	"github.com/sluice-gateway/sluice/proxy/internal/failure"
 	"github.com/sluice-gateway/sluice/proxy/internal/rescue"
 	"github.com/sluice-gateway/sluice/proxy/internal/spend"
+	"github.com/sluice-gateway/sluice/proxy/internal/telemetry"
 	"github.com/sluice-gateway/sluice/proxy/internal/upstream"
 )
 
@@ -76,6 +79,27 @@ func (a *attempt) receiveHead(status int) {
 	} else {
 		a.progress.Store(receiving)
 	}
+}
+
+// endAttempt records the outcome of an attempt in the routing decision and in the request's record: the code and status
+// of its error e, or "" and 200. took is the time to the error or to the first event.
+func (a *attempt) endAttempt(code string, status int, took time.Duration, e *apierror.Error) {
+	x := a.completion
+	x.routed.decision.EndAttempt(a.entry, code, status, took)
+	if len(x.record.Tries) < a.number {
+		return
+	}
+	t := &x.record.Tries[a.number-1]
+	if t.Code, t.First = code, a.firstEvent; e != nil {
+		t.Code, t.Cause = cmp.Or(code, string(e.Kind)), telemetry.CauseText(e.Cause)
+	}
+	if t.Code != "" {
+		t.Took = took // else the attempt ends with the request
+	}
+	if a.response != nil {
+		t.Status = a.response.Status()
+	}
+	x.server.account.Recent.Attempt(&x.record)
 }
 
 // AllowResend books the request whose connection was lost, as a failed attempt, and reports whether the budgets permit
@@ -403,11 +427,8 @@ func (c *racer) charge() {
 	x.record.CancelledCost = x.record.CancelledCost.Plus(used.Cost)
 	x.recordUncertain(progress != notSent, used)
 	c.held.Settle(used, x.server.now())
-	x.routed.decision.EndAttempt(c.entry, cancelledCode, 0, x.server.now().Sub(c.startedAt))
+	c.endAttempt(telemetry.CodeCancelled, 0, x.server.now().Sub(c.startedAt), nil)
 }
-
-// cancelledCode is the outcome of a cancelled attempt in the routing decision.
-const cancelledCode = "cancelled"
 
 // fail records that the attempt has failed.
 func (c *racer) fail() {
@@ -416,7 +437,7 @@ func (c *racer) fail() {
 	c.endTape(c.err)
 	c.err = e
 	c.recordError(e)
-	x.routed.decision.EndAttempt(c.entry, e.Code, e.Status, x.server.now().Sub(c.startedAt))
+	c.endAttempt(e.Code, e.Status, x.server.now().Sub(c.startedAt), e)
 	x.countFailed(c.attempt, c == c.race.racers[1])
 	x.recordTarget(c.attempt)
 	x.logFailedAttempt(c.attempt, e)

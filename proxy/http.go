@@ -162,6 +162,7 @@ func (s *Server) serveCompletion(ctx *fasthttp.RequestCtx, to endpoint.ID, rest 
 		s.respondError(ctx, &x.record, x.api, failure.Shutdown())
 		return
 	}
+	x.record.Generation = x.generation.number
 	e := x.accept(ctx, to, rest)
 	if e == nil && to.Service() == endpoint.TokenCount {
 		x.respondCount(ctx)

@@ -99,6 +99,7 @@ func (x *completion) accept(ctx *fasthttp.RequestCtx, to endpoint.ID, rest []byt
 	if e != nil {
 		return e
 	}
+	s.account.Recent.Start(&x.record)
 	x.hops = admission.Hops(h)
 	x.explain = key.MayExplain() && string(h.Peek("x-gateway-explain")) == "1"
 	if s.recorder != nil {
@@ -532,6 +533,7 @@ func (x *completion) releaseRequest(ctx *fasthttp.RequestCtx) {
 		x.translation.Release()
 	}
 	if x.routed != nil {
+		x.server.account.Recent.Routed(&x.record, &x.routed.decision)
 		x.server.routings.put(x.routed)
 		x.routed = nil
 	}

@@ -146,6 +146,9 @@ func New(ctx context.Context, o Options) (*Server, error) {
 		Sealer: newSealer(cfg), Memory: s.responses, ShowReasoning: cfg.Responses.ShowReasoning, Now: o.Now,
 	})
 	s.account = telemetry.Log{Logger: o.Log, Now: o.Now, Metrics: s.metrics}
+	if cfg.Admin.Listen != "" {
+		s.account.Recent = telemetry.NewRecent(cfg.Admin.Requests)
+	}
 	limits := admission.WithCapacity(cfg.Server, machine)
 	s.admission = admission.New(limits, s.metrics, s.log)
 	s.shadowContext, s.cancelShadows = context.WithCancelCause(context.Background())

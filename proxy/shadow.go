@@ -105,7 +105,7 @@ func (m *mirror) copy(x *completion, to *routing.Shadow) {
 	y.references.Origin, y.references.Foreign = x.references.Origin, x.references.Foreign
 	y.record = telemetry.Record{
 		RequestID: x.record.RequestID, Trace: x.record.Trace, Key: x.record.Key, Model: x.record.Model, Provider: to.Target.Provider, Target: to.Target.Model,
-		Began: s.now(), Attempts: 1, Stream: x.stream,
+		Began: s.now(), Attempts: 1, Stream: x.stream, Path: x.record.Path, Team: x.record.Team, Generation: x.record.Generation, Shadow: true,
 	}
 	y.limiter = &s.admission.Copies
 	y.users.Store(1)
@@ -246,7 +246,7 @@ func (c *shadowCopy) end(err error) {
 	r.Status, r.Complete = http.StatusOK, err == nil
 	if err != nil {
 		e := failure.ForClient(err)
-		r.Code = cmp.Or(e.Code, string(e.Kind))
+		r.Code, r.Cause = cmp.Or(e.Code, string(e.Kind)), e.Cause
 		if recorder == nil || !recorder.Began() || !c.stream {
 			r.Status = e.Status
 		}
@@ -259,6 +259,14 @@ func (c *shadowCopy) end(err error) {
 		case c.overLimit:
 			outcome = shadow.Spent
 		}
+	}
+	if s.account.Recent != nil {
+		defer func() {
+			r.FirstEvent, r.UpstreamID, r.ResponseID = c.firstEvent, c.upstreamID, c.writer.ID()
+			r.Tries = []telemetry.Attempt{{Provider: r.Provider, Target: r.Target, Began: c.startedAt, Took: now.Sub(c.startedAt), First: c.firstEvent, Code: r.Code, Cause: telemetry.CauseText(r.Cause)}}
+			r.Ended = now
+			s.account.Recent.End(r)
+		}()
 	}
 	u, used, ok := c.usage()
 	if c.Gone() && c.sent && c.response == nil {
@@ -273,7 +281,7 @@ func (c *shadowCopy) end(err error) {
 	s.logIfPanic(r.RequestID, err)
 	c.endTape(err)
 	if ok {
-		r.Tokens, r.UsageEstimated, r.Cost = u.Tokens, u.Estimated, u.Cost
+		r.Tokens, r.UsageEstimated, r.Cost, r.Priced = u.Tokens, u.Estimated, u.Cost, u.Priced
 		c.recordUncertain(c.unknown(), used)
 	}
 	if c.reserved {

@@ -17,7 +17,16 @@ type Admin struct {
 	Listen  string   // "" disables the admin listener
 	Default bool     // Listen is the default address; if it is in use, the gateway starts without an admin listener
 	Hosts   []string // allowed Host headers besides IP addresses, localhost and the host of Listen; lower case
+
+	Token    Secret // required for everything but health, readiness and metrics; "" requires none
+	Requests int    // number of recent requests that are kept
 }
+
+// Exposed reports whether other machines can reach the admin listener.
+func (a *Admin) Exposed() bool { return a.Listen != "" && !loopback(a.Listen) }
+
+// defaultRequests is the default of admin.requests.
+const defaultRequests = 4096
 
 func (l *loader) admin(t table) {
 	a := &l.cfg.Admin
@@ -41,19 +50,27 @@ func (l *loader) admin(t table) {
 		}
 		a.Hosts = append(a.Hosts, strings.ToLower(n.text))
 	}
+	a.Requests = int(t.integer("requests", defaultRequests, 0, 1<<16))
+	if token, n := l.secretKey(&t, "token"); n != nil {
+		if a.Token = token.Secret; a.Token == "" {
+			t.fail(n, "token", "is empty")
+		}
+		where := t.path.child("token")
+		l.looksLikeSecret(&where, n, "")
+	}
 	t.finish()
 	switch {
 	case a.Listen == "":
 	case !overlap(a.Listen, l.cfg.Server.Listen):
 		if !loopback(a.Listen) && l.o.Dev {
 			t.fail(at, "listen", devListen, a.Listen)
-		} else if !loopback(a.Listen) {
-			t.warn(at, "listen", "%s is reachable from other machines: anyone who can connect can read metrics and status", show(at))
+		} else if !loopback(a.Listen) && a.Token == "" {
+			t.warn(at, "listen", "%s is reachable from other machines: anyone who can connect can read metrics and status; /requests is off without token", show(at))
 		}
 	case !a.Default:
 		t.fail(at, "listen", "%s is the address of [server]; use another one for [admin]", show(at))
 	default:
-		*a = Admin{Hosts: a.Hosts}
+		*a = Admin{Hosts: a.Hosts, Token: a.Token, Requests: a.Requests}
 		l.d.warnings = append(l.d.warnings, Error{File: l.d.file, Key: "admin.listen", Text: fmt.Sprintf(
 			"server.listen is %q, the default address of [admin], which is disabled; choose another one", l.cfg.Server.Listen)})
 	}

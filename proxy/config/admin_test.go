@@ -2,6 +2,7 @@ package config_test
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -14,7 +15,7 @@ func TestAdmin(t *testing.T) {
 		usual = "127.0.0.1:8081"
 		demo  = "[providers.demo]\nplugin = \"demo\"\n"
 		own   = " is the address of [server]; use another one for [admin]"
-		open  = " is reachable from other machines: anyone who can connect can read metrics and status"
+		open  = " is reachable from other machines: anyone who can connect can read metrics and status; /requests is off without token"
 	)
 	for _, c := range []struct {
 		name, text string
@@ -30,6 +31,11 @@ func TestAdmin(t *testing.T) {
 		{"any free port", "[server]\nlisten = \"127.0.0.1:0\"\n[admin]\nlisten = \"127.0.0.1:0\"\n", config.Admin{Listen: "127.0.0.1:0"}, ""},
 		{"host names", "[admin]\nhosts = [\"Sluice.Internal\", \"metrics\"]\n", config.Admin{Listen: usual, Default: true, Hosts: []string{"sluice.internal", "metrics"}}, ""},
 
+		{"a token", "[admin]\nlisten = \":9000\"\ntoken = \"${T:-correct-horse}\"\nrequests = 100\n", config.Admin{Listen: ":9000", Token: "correct-horse", Requests: 100}, ""},
+		{"no recent requests", "[admin]\nrequests = 0\n", config.Admin{Listen: usual, Default: true}, ""},
+
+		{"an empty token", "[admin]\ntoken = \"\"\n", config.Admin{}, "f:2:9: admin.token: is empty"},
+		{"too many requests", "[admin]\nrequests = 65537\n", config.Admin{}, "f:2:12: admin.requests: must be from 0 to 65536"},
 		{"not an address", "[admin]\nlisten = \"8081\"\n", config.Admin{}, `f:2:10: admin.listen: "8081": want host:port, such as "127.0.0.1:8080" or ":8080"`},
 		{"invalid host names", "[admin]\nhosts = [\"a\", \"b:80\", \"http://c\"]\n", config.Admin{}, "f:2:15: admin.hosts: \"b:80\": must be a name without a port\nf:2:23: admin.hosts: \"http://c\": must be a name without a port"},
 		{"unknown key", "[admin]\nlissten = \"\"\n", config.Admin{}, `f:2:1: admin.lissten: unknown key, did you mean "listen"?`},
@@ -56,6 +62,9 @@ func TestAdmin(t *testing.T) {
 			} else {
 				if len(cfg.Warnings) > 0 {
 					problems = cfg.Warnings.Error()
+				}
+				if c.want.Requests == 0 && !strings.Contains(c.text, "requests = 0") {
+					c.want.Requests = 4096
 				}
 				if diff := cmp.Diff(c.want, cfg.Admin); diff != "" {
 					t.Errorf("admin (-want +got):\n%s", diff)

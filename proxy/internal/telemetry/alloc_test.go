@@ -51,6 +51,43 @@ func TestLogLineDoesNotAllocate(t *testing.T) {
 	}
 }
 
+// TestRecentDoesNotAllocate keeps requests with a fallback in slots that have been used before.
+func TestRecentDoesNotAllocate(t *testing.T) {
+	c := telemetry.NewRecent(4)
+	log := telemetry.Log{Logger: slog.New(slog.DiscardHandler), Recent: c}
+	r := completion()
+	r.ResponseID = []byte("chatcmpl-0123456789")
+	r.Tries = []telemetry.Attempt{{Provider: "p", Target: "t", Code: "overloaded"}, {Provider: "q", Target: "u"}}
+	serve := func() {
+		c.Start(&r)
+		c.Attempt(&r)
+		c.Routed(&r, line("order p/t, q/u; attempts p/t 529 overloaded 12ms, q/u 200 340ms"))
+		log.Request(&r)
+	}
+	for range 8 {
+		serve()
+	}
+	if n := testing.AllocsPerRun(1000, serve); n != 0 {
+		t.Errorf("%v allocations, want 0", n)
+	}
+}
+
+func BenchmarkRecent(b *testing.B) {
+	c := telemetry.NewRecent(4096)
+	log := telemetry.Log{Logger: slog.New(slog.DiscardHandler), Recent: c}
+	r := completion()
+	r.ResponseID = []byte("chatcmpl-0123456789")
+	r.Tries = []telemetry.Attempt{{Provider: "p", Target: "t"}}
+	b.ReportAllocs()
+	for b.Loop() {
+		c.Start(&r)
+		c.Attempt(&r)
+		c.Attempt(&r)
+		c.Routed(&r, line("order p/t; attempts p/t 200 340ms"))
+		log.Request(&r)
+	}
+}
+
 func BenchmarkLine(b *testing.B) {
 	w := telemetry.NewWriter(io.Discard)
 	defer w.Close(time.Minute)

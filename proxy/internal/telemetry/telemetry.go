@@ -1,6 +1,6 @@
-// Package telemetry implements the access log, with one line per request, and the metrics.
+// Package telemetry implements the access log, with one line per request, the metrics, and the list of recent requests.
 //
-// It owns the fields of a Record, how they are logged and counted, and the metrics' names, types, labels and help
+// It owns the fields of a Record, how they are logged, counted and kept (Recent), and the metrics' names, types, labels and help
 // (families.go). It does not decide when a request ends: package proxy calls Log.Request exactly once per request.
 // Package admin serves the metrics. A Record must not contain a credential, a prompt or a response.
 //
@@ -36,7 +36,13 @@ type Record struct {
 	Provider   string // provider of the target that responded or was tried last
 	Target     string // the provider's name for the model
 	UpstreamID string
+	ResponseID []byte // as the client receives it, if there were attempts; valid until Log.Request returns
 	Attempts   int
+	Tries      []Attempt     // the memory belongs to the request: readers of the record copy it
+	Admitted   time.Duration // time until the request was admitted; 0 if it was not
+	Generation int64         // number of the configuration; 0 if none was used
+	Warnings   string        // what was changed in the request, as in x-gateway-warning
+	Shadow     bool          // the request is a copy for a shadow target: it is neither logged nor counted
 	Rule       string        // the model's rule that selected the targets; "" if none did
 	FirstEvent time.Duration // time to the first event of the response; 0 if there was none
 	Complete   bool          // the response was complete
@@ -65,7 +71,8 @@ type Record struct {
 
 	Unlogged bool // counted but not logged, because the log already has a line for a similar request
 
-	counted bool // counted as in flight
+	counted bool  // counted as in flight
+	slot    int32 // index of the slot in Recent, from 1; 0 if there is none
 }
 
 // UnusedCost returns the cost of attempts whose response was not used.
@@ -75,7 +82,14 @@ func (r *Record) UnusedCost() cost.Nano { return r.CancelledCost.Plus(r.FailedCo
 type Log struct {
 	Logger  *slog.Logger
 	Metrics *Metrics         // may be nil
+	Recent  *Recent          // may be nil
 	Now     func() time.Time // nil means time.Now
+}
+
+// Abandon stops counting and listing a request as in flight, unless Request was called for it.
+func (l *Log) Abandon(r *Record) {
+	l.Metrics.AbandonRequest(r)
+	l.Recent.Abandon(r)
 }
 
 // Request counts a finished request and writes its line of the access log.
@@ -93,7 +107,13 @@ func (l *Log) Request(r *Record) {
 		l.Metrics.request(r, took)
 	}
 	if r.Unlogged {
+		l.Recent.Abandon(r)
 		return
+	}
+	if l.Recent != nil {
+		r.Ended = at
+		r.endServed()
+		l.Recent.End(r)
 	}
 	level := slog.LevelInfo
 	switch {

@@ -76,6 +76,6 @@ func Redactor(cfg *config.Config) *credential.Redactor {
 	for i := range cfg.Keys {
 		secrets = append(secrets, string(cfg.Keys[i].Secret))
 	}
-	secrets = append(secrets, cfg.Store.Secrets()...)
+	secrets = append(append(secrets, cfg.Store.Secrets()...), string(cfg.Admin.Token))
 	return credential.NewRedactor(secrets...)
 }

@@ -1,0 +1,67 @@
+package telemetry
+
+import (
+	"strings"
+	"time"
+)
+
+// Attempt describes one attempt at a target.
+type Attempt struct {
+	Provider string
+	Target   string
+	Why      string // retry or hedge; "" for an attempt in regular order
+	Began    time.Time
+	Took     time.Duration
+	First    time.Duration // time to the first event; 0 if there was none
+	Status   int           // of the provider's response; 0 if there was none
+	Code     string        // error code, or cancelled; "" on success
+	Cause    string        // as in the log, at most MaxCause bytes; "" if it is unknown
+}
+
+// MaxCause is the maximum length in bytes of causes and warnings in the records of recent requests.
+const MaxCause = 120
+
+// CodeCancelled is the code of an attempt that was cancelled because another one was faster.
+const CodeCancelled = "cancelled"
+
+// CauseText returns the text of a cause, cut to MaxCause bytes. It is "" for nil.
+func CauseText(cause error) string {
+	if cause == nil {
+		return ""
+	}
+	return cut(cause.Error(), MaxCause)
+}
+
+// cut returns at most the first n bytes of a text, without the end of a character. It does not keep the memory of a
+// longer text.
+func cut(s string, n int) string {
+	if len(s) <= n {
+		return s
+	}
+	return strings.ToValidUTF8(strings.Clone(s[:n]), "")
+}
+
+// Served returns the index of the attempt whose response and usage the record has: the last one that was not cancelled.
+// It is -1 if there is none.
+func (r *Record) Served() int {
+	for i := len(r.Tries) - 1; i >= 0; i-- {
+		if r.Tries[i].Code != CodeCancelled {
+			return i
+		}
+	}
+	return -1
+}
+
+// endServed ends the attempt that was served, which lasts as long as its request. If the response was cut off, so was
+// the attempt.
+func (r *Record) endServed() {
+	i := r.Served()
+	if i < 0 || r.Tries[i].Code != "" {
+		return
+	}
+	t := &r.Tries[i]
+	t.Took = r.Ended.Sub(t.Began)
+	if !r.Complete && r.Code != "" {
+		t.Code, t.Cause = r.Code, CauseText(r.Cause)
+	}
+}

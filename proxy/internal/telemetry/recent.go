@@ -1,0 +1,263 @@
+package telemetry
+
+import (
+	"slices"
+	"sync"
+)
+
+// Recent holds the records of requests in flight, as far as they are known, and of the last ones that have ended. It has
+// a fixed number of slots whose memory is reused: a request takes a free one, or else that of the request that has ended
+// first. A request that finds none, because all others are in flight, is listed only when it has ended.
+//
+// A record is copied when the request starts, when its key is known, at each attempt, and when it ends. That does not
+// allocate once the memory of the slots has grown, and readers block it at most while they copy one slot. A nil Recent
+// keeps nothing.
+type Recent struct {
+	slots []slot
+
+	mu    sync.Mutex // locked before the mutex of a slot, if both are
+	free  []int32    // indexes of slots without a request
+	ended []int32    // ring of the indexes of slots whose request has ended; as long as slots
+	first int        // position in ended of the one that has ended first
+	n     int        // number of elements of ended in use
+	seq   uint64     // number of requests that have ended
+}
+
+// slot holds one request.
+type slot struct {
+	mu       sync.Mutex
+	used     bool
+	seq      uint64 // as in Entry
+	record   Record // without the fields that are kept below
+	cause    string
+	route    []byte
+	response []byte
+	tries    []Attempt
+}
+
+// Limits of what a slot keeps of a request. Names and IDs have limits of their own.
+const (
+	maxTries    = 16
+	maxRoute    = 1 << 10
+	maxResponse = 128
+	maxText     = 256
+)
+
+// Entry is a request in Recent.
+type Entry struct {
+	Record          // with Tries and ResponseID of its own, and without Cause
+	Seq      uint64 // order in which requests have ended, from 1; 0 in flight
+	CauseWas string // Cause as a text of at most MaxCause bytes
+	Route    string // the routing decision, in the format of x-gateway-route
+}
+
+// NewRecent returns a Recent for a number of requests, or nil for 0.
+func NewRecent(size int) *Recent {
+	if size <= 0 {
+		return nil
+	}
+	c := &Recent{slots: make([]slot, size), free: make([]int32, size), ended: make([]int32, size)}
+	for i := range c.free {
+		c.free[i] = int32(size - 1 - i)
+	}
+	return c
+}
+
+// Start lists a request as in flight.
+func (c *Recent) Start(r *Record) {
+	if c == nil || !c.claim(r) {
+		return
+	}
+	s := &c.slots[r.slot-1]
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.copy(r)
+}
+
+// claim takes a slot for a request.
+func (c *Recent) claim(r *Record) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	var i int32
+	switch {
+	case len(c.free) > 0:
+		i = c.free[len(c.free)-1]
+		c.free = c.free[:len(c.free)-1]
+	case c.n > 0:
+		i = c.ended[c.first]
+		c.first = (c.first + 1) % len(c.ended)
+		c.n--
+	default:
+		return false
+	}
+	s := &c.slots[i]
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.used, s.seq, s.cause, s.route = true, 0, "", s.route[:0]
+	r.slot = i + 1
+	return true
+}
+
+// Attempt copies what is known of a request in flight at the start and the end of an attempt.
+func (c *Recent) Attempt(r *Record) {
+	if c == nil || r.slot == 0 {
+		return
+	}
+	s := &c.slots[r.slot-1]
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.record.Model, s.record.Stream, s.record.Rule, s.record.Attempts = r.Model, r.Stream, r.Rule, r.Attempts
+	s.copyTries(r)
+}
+
+func (s *slot) copyTries(r *Record) {
+	clear(s.tries[min(len(s.tries), len(r.Tries)):])
+	s.tries = append(s.tries[:0], r.Tries[:min(len(r.Tries), maxTries)]...)
+}
+
+// copy copies a record, cut to the limits.
+func (s *slot) copy(r *Record) {
+	s.copyTries(r)
+	s.response = s.response[:0]
+	if r.Attempts > 0 {
+		s.response = append(s.response, r.ResponseID[:min(len(r.ResponseID), maxResponse)]...)
+	}
+	s.record = *r
+	s.record.Tries, s.record.ResponseID, s.record.Cause, s.record.counted, s.record.slot = nil, nil, nil, false, 0
+	for _, text := range [...]*string{&s.record.UpstreamID, &s.record.Tags, &s.record.Target, &s.record.Code} {
+		*text = cut(*text, maxText)
+	}
+	s.record.Warnings = cut(s.record.Warnings, MaxCause)
+}
+
+// Decision is a routing decision that can be written as one line.
+type Decision interface {
+	AppendLine(dst []byte) []byte
+}
+
+// Routed keeps the routing decision of a request in flight, which is about to be released.
+func (c *Recent) Routed(r *Record, d Decision) {
+	if c == nil || r.slot == 0 {
+		return
+	}
+	s := &c.slots[r.slot-1]
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.route = d.AppendLine(s.route[:0]); len(s.route) > maxRoute {
+		s.route = slices.Clip(s.route[:maxRoute])
+	}
+}
+
+// End keeps the record of a request that has ended, whether or not it was listed as in flight.
+func (c *Recent) End(r *Record) {
+	if c == nil || r.slot == 0 && !c.claim(r) {
+		return
+	}
+	i := r.slot - 1
+	r.slot = 0
+	s := &c.slots[i]
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.copy(r)
+	s.cause = CauseText(r.Cause)
+	c.seq++
+	s.seq = c.seq
+	c.ended[(c.first+c.n)%len(c.ended)] = i
+	c.n++
+}
+
+// Abandon removes a request in flight. It does nothing after End.
+func (c *Recent) Abandon(r *Record) {
+	if c == nil || r.slot == 0 {
+		return
+	}
+	i := r.slot - 1
+	r.slot = 0
+	s := &c.slots[i]
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.used = false
+	c.free = append(c.free, i)
+}
+
+// entry returns a copy of the slot's request.
+func (s *slot) entry() Entry {
+	e := Entry{Record: s.record, Seq: s.seq, CauseWas: s.cause, Route: string(s.route)}
+	e.Tries, e.ResponseID = slices.Clone(s.tries), slices.Clone(s.response)
+	return e
+}
+
+// After returns the requests that have ended after the one with the number seq, at most limit of them, oldest first. It
+// also returns how many it has left out, because there were more or because they are no longer kept, and the number of
+// the last request that has ended.
+func (c *Recent) After(seq uint64, limit int) (entries []Entry, lost, last uint64) {
+	if c == nil {
+		return nil, 0, 0
+	}
+	c.mu.Lock()
+	last = c.seq
+	n := 0
+	if last > seq {
+		n = int(min(last-seq, uint64(c.n), uint64(limit)))
+	}
+	indexes := make([]int32, n)
+	for k := range indexes {
+		indexes[k] = c.ended[(c.first+c.n-n+k)%len(c.ended)]
+	}
+	c.mu.Unlock()
+	for k, i := range indexes {
+		s := &c.slots[i]
+		s.mu.Lock()
+		if s.used && s.seq == last-uint64(n-1-k) {
+			entries = append(entries, s.entry())
+		}
+		s.mu.Unlock()
+	}
+	if last > seq {
+		lost = last - seq - uint64(len(entries))
+	}
+	return entries, lost, last
+}
+
+// Select returns the requests that a query selects: those in flight, the last one first, and then those that have ended,
+// the last one first.
+func (c *Recent) Select(q *RecentQuery) (entries []Entry) {
+	if c == nil {
+		return nil
+	}
+	pick := func(i int32, ended bool) {
+		s := &c.slots[i]
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		if s.used && (s.seq != 0) == ended && q.selects(s) {
+			entries = append(entries, s.entry())
+		}
+	}
+	if q.Before == 0 && q.State != StateEnded {
+		for i := range c.slots {
+			pick(int32(i), false)
+		}
+		slices.SortStableFunc(entries, func(a, b Entry) int { return b.Began.Compare(a.Began) })
+		entries = entries[:min(len(entries), q.Limit)]
+	}
+	if q.State == StateInFlight {
+		return entries
+	}
+	c.mu.Lock()
+	indexes := make([]int32, c.n)
+	for k := range indexes {
+		indexes[k] = c.ended[(c.first+c.n-1-k)%len(c.ended)]
+	}
+	c.mu.Unlock()
+	for _, i := range indexes {
+		if len(entries) >= q.Limit {
+			break
+		}
+		pick(i, true)
+	}
+	return entries
+}
