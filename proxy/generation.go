@@ -125,7 +125,7 @@ func (g *generation) close() {
 // arrival returns the facts by which a request to an endpoint is admitted under this generation.
 func (g *generation) arrival(h *fasthttp.RequestHeader, to endpoint.ID, now time.Time) admission.Arrival {
 	return admission.Arrival{
-		Head: h, Now: now, API: endpoint.GuessAPI(h), HasBody: to.HasBody(), Keys: g.keys, KeyHeaders: g.config.Server.KeyHeaders,
+		Head: h, Now: now, API: endpoint.GuessAPI(h), HasBody: to.HasBody(), Keys: g.keys, KeyHeaders: endpoint.KeyHeaders(h, g.config.Server.KeyHeaders),
 	}
 }
 

@@ -172,7 +172,7 @@ func (x *completion) fitModel() *apierror.Error {
 // readPath reads the model, and whether to stream, from the path if the API puts them there.
 func (x *completion) readPath(ctx *fasthttp.RequestCtx, to endpoint.ID, rest []byte) *apierror.Error {
 	if x.api.id != clientapi.Gemini {
-		return nil
+		return x.setModel(rest)
 	}
 	if to.Streams() {
 		if e := endpoint.CheckStream(ctx.QueryArgs()); e != nil {
@@ -185,6 +185,30 @@ func (x *completion) readPath(ctx *fasthttp.RequestCtx, to endpoint.ID, rest []b
 	}
 	x.request = x.api.getRequest()
 	x.request.(clientapi.AddressedRequest).Address(model, to.Streams())
+	return nil
+}
+
+// setModel sets the member model of the body to the model in the path, if the path has one. Clients of such paths may
+// leave out the member, and their provider ignores it.
+func (x *completion) setModel(rest []byte) *apierror.Error {
+	if len(rest) == 0 {
+		return nil
+	}
+	model, ok := endpoint.UnescapeModel(rest)
+	if !ok {
+		return modellist.NotFound(string(rest))
+	}
+	old := x.body
+	body, ok := clientapi.AppendWithModel(x.server.buffers.Get(len(old)+len(model)+16), old, model)
+	if !ok { // parsing it finds the error
+		x.server.buffers.Put(body)
+		return nil
+	}
+	defer x.server.buffers.Put(old)
+	x.body = body
+	if e := x.limiter.Grow(&x.counted, len(old)+len(body)); e != nil {
+		return e
+	}
 	return nil
 }
 

@@ -3,6 +3,8 @@ package endpoint
 import (
 	"bytes"
 	"net/url"
+	"slices"
+	"strings"
 	"unicode/utf8"
 
 	"github.com/valyala/fasthttp"
@@ -13,7 +15,7 @@ import (
 )
 
 // Match checks a request's head and finds its endpoint. rest is the variable part of the path: the model as it is
-// written there (see UnescapeModel), or the ID of a stored response. It belongs to the head.
+// written there (see UnescapeModel), which for Azure is its deployment, or the ID of a stored response. It belongs to the head.
 func Match(h *fasthttp.RequestHeader) (to ID, rest []byte, e *apierror.Error) {
 	if e := check(h); e != nil {
 		return Unknown, nil, e
@@ -91,6 +93,9 @@ func matchPath(path []byte) (to ID, rest []byte) {
 	if below, ok := bytes.CutPrefix(path, []byte(pathResponses+"/")); ok {
 		return matchStored(below)
 	}
+	if to, rest := matchSpelling(path); to != Unknown {
+		return to, rest
+	}
 	switch {
 	case bytes.HasPrefix(path, []byte("/v1beta/")):
 		return unknownGemini, nil
@@ -128,6 +133,70 @@ func matchStored(below []byte) (to ID, response []byte) {
 	}
 	return unknownResponses, nil
 }
+
+// spellings are the prefixes under which other hosts have the endpoints that OpenAI has under /v1/: Groq and the v1 API of
+// Azure, Google's compatible API, and Azure with ?api-version= for endpoints without a deployment. A longer one comes
+// before its own prefix. See https://learn.microsoft.com/azure/ai-services/openai/reference and
+// https://ai.google.dev/gemini-api/docs/openai.
+var spellings = [...][]byte{[]byte("/openai/v1/"), []byte("/v1beta/openai/"), []byte(pathAzure)}
+
+// pathAzure is the beginning of all paths of Azure. Its clients send the key in the header api-key.
+const pathAzure = "/openai/"
+
+// matchSpelling matches a path under which another host has an endpoint of the OpenAI API. rest is as in Match; for a
+// deployment of Azure, it is the deployment, which names the model.
+func matchSpelling(path []byte) (to ID, rest []byte) {
+	if below, ok := bytes.CutPrefix(path, []byte(pathAzure+"deployments/")); ok {
+		deployment, call, _ := bytes.Cut(below, []byte{'/'})
+		switch to := matchStandard(call); to {
+		case completions, legacyCompletions, embeddings:
+			if len(deployment) > 0 {
+				return to, deployment
+			}
+		}
+		return Unknown, nil
+	}
+	for _, prefix := range spellings {
+		below, ok := bytes.CutPrefix(path, prefix)
+		if !ok {
+			continue
+		}
+		if model, ok := bytes.CutPrefix(below, []byte("models/")); ok {
+			return oneModel, model
+		}
+		if stored, ok := bytes.CutPrefix(below, []byte("responses/")); ok && string(stored) != "input_tokens" {
+			return matchStored(stored)
+		}
+		return matchStandard(below), nil
+	}
+	return Unknown, nil
+}
+
+// matchStandard matches the rest of a path after /v1/ that has no variable part.
+func matchStandard(below []byte) ID {
+	for id := range endpoints {
+		if tail, ok := strings.CutPrefix(endpoints[id].path, "/v1/"); ok && endpoints[id].api != clientapi.Messages && tail == string(below) {
+			return ID(id)
+		}
+	}
+	return Unknown
+}
+
+// KeyHeaders returns the headers that may carry a client's key: those that are configured and, on paths of Azure,
+// api-key.
+func KeyHeaders(h *fasthttp.RequestHeader, configured []string) []string {
+	switch {
+	case !bytes.HasPrefix(requestPath(h), []byte(pathAzure)) || slices.Contains(configured, azureKey):
+		return configured
+	case len(configured) == 0:
+		return azureKeyHeaders
+	}
+	return slices.Concat(configured, azureKeyHeaders)
+}
+
+const azureKey = "api-key"
+
+var azureKeyHeaders = []string{azureKey}
 
 // UnescapeModel returns the model's name from a path; ok is false if it is not validly encoded.
 func UnescapeModel(rest []byte) (name string, ok bool) {

@@ -3,7 +3,8 @@
 // The environment has GATEWAY and KEY. TestNodeClients configures the models: "demo", and others with scripted providers.
 // Each check prints a line. The exit status is 1 if a check fails.
 import assert from 'node:assert/strict'
-import OpenAI from 'openai'
+import OpenAI, { AzureOpenAI } from 'openai'
+import Groq from 'groq-sdk'
 import { createOpenAICompatible } from '@ai-sdk/openai-compatible'
 import { generateText, streamText, stepCountIs, tool } from 'ai'
 import { z } from 'zod'
@@ -71,6 +72,29 @@ const checks = {
       if (text.length > 20) controller.abort()
     }
     assert.ok(text.length > 20)
+  },
+
+  async 'openai: Azure client'() {
+    const azure = new AzureOpenAI({ endpoint: process.env.GATEWAY, apiKey, apiVersion: '2025-04-01-preview', maxRetries: 0 })
+    const whole = await azure.chat.completions.create({ model: 'demo', messages: hello })
+    assert.ok(whole.choices[0].message.content.length > 0)
+    const final = await azure.chat.completions.stream({ model: 'demo', messages: hello }).finalChatCompletion()
+    assert.equal(final.choices[0].message.content, whole.choices[0].message.content)
+    const deployed = new AzureOpenAI({ endpoint: process.env.GATEWAY, apiKey, apiVersion: '2025-04-01-preview', deployment: 'demo', maxRetries: 0 })
+    assert.ok((await deployed.chat.completions.create({ model: 'gpt-4o', messages: hello })).choices[0].message.content.length > 0)
+    assert.ok((await azure.responses.create({ model: 'demo', input: 'Hello' })).output_text.length > 0)
+    await assert.rejects(azure.chat.completions.create({ model: 'none-such', messages: hello }), OpenAI.NotFoundError)
+  },
+
+  async 'groq-sdk: non-streaming response, stream and models'() {
+    const groq = new Groq({ baseURL: process.env.GATEWAY, apiKey, maxRetries: 0 })
+    const whole = await groq.chat.completions.create({ model: 'demo', messages: hello })
+    let text = ''
+    for await (const chunk of await groq.chat.completions.create({ model: 'demo', messages: hello, stream: true })) {
+      text += chunk.choices[0]?.delta?.content ?? ''
+    }
+    assert.equal(text, whole.choices[0].message.content)
+    assert.ok((await groq.models.list()).data.some((m) => m.id === 'demo'))
   },
 
   async 'openai: error classes'() {
