@@ -38,7 +38,7 @@ func explain(ctx context.Context, s *Server, g *generation, r *ExplainRequest) (
 	if id == clientapi.NumAPIs {
 		return Explained{}, fmt.Errorf("unknown api %q: want %s", clientapi.Quotable(r.API), strings.Join(config.APINames(), ", "))
 	}
-	x := &completion{server: s, api: &s.apis[id], generation: g, http11: true}
+	x := &completion{server: s, exchange: exchange{api: &s.apis[id], generation: g, http11: true}}
 	x.limiter = &s.admission.Limiter
 	if e := s.admission.Reserve(&x.holds.Reservation); e != nil {
 		return Explained{}, errors.New(e.Message)

@@ -134,7 +134,7 @@ func (s *Server) respondPanic(ctx *fasthttp.RequestCtx, r *telemetry.Record, p *
 
 // serveCompletion serves a request to an endpoint for completions.
 func (s *Server) serveCompletion(ctx *fasthttp.RequestCtx, to endpoint.ID, rest []byte) {
-	x := &completion{server: s, api: &s.apis[to.API()], http11: ctx.Request.Header.IsHTTP11(), random: s.random()}
+	x := &completion{server: s, exchange: exchange{api: &s.apis[to.API()], http11: ctx.Request.Header.IsHTTP11(), random: s.random()}}
 	x.limiter = &s.admission.Limiter
 	s.startRecord(ctx, &x.record, to)
 	x.checkedAt = x.record.Began

@@ -129,7 +129,7 @@ func TestReloadDoesNotWaitForEarlierReload(t *testing.T) {
 // TestCheckIntervalWithoutProvider: while a request waits for its router's plugin, there is no provider whose heartbeat
 // sets the check interval.
 func TestCheckIntervalWithoutProvider(t *testing.T) {
-	x := &completion{conn: new(downstream.Conn), attempt: new(attempt), stream: true}
+	x := &completion{delivery: delivery{conn: new(downstream.Conn)}, attempt: new(attempt), exchange: exchange{stream: true}}
 	if d := x.checkInterval(); d != downstream.CheckInterval {
 		t.Errorf("got an interval of %s, want %s", d, downstream.CheckInterval)
 	}

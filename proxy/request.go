@@ -30,55 +30,45 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/internal/telemetry"
 )
 
-// completion is one request to a client API in flight: the request, the attempts at its targets, and the response.
+// completion is one request to a client API in flight: what was asked (exchange and documents), the attempts at its
+// targets, what it holds, and what the client receives (delivery).
 //
 // It lives from the handler to the last byte of the response, on one goroutine. releaseRequest frees what only the
 // request needs, such as the parsed request and the body, before the response's head is sent; finish releases the rest.
 type completion struct {
-	// Fields used for each event of a stream are adjacent, because they have left the processor's caches between two
-	// events.
+	// Fields used for each event of a stream are first, because they have left the processor's caches between two events.
 	server       *Server
-	conn         *downstream.Conn
+	delivery             // to the client
 	*attempt             // the current attempt, or the one that has responded; never nil
 	firstAttempt attempt // avoids an allocation
-	chunks       chunked.Writer
-	api          *clientAPI
-	stream       bool
-	committed    bool // the head of a streamed response has been sent
-	disconnected bool // the client is gone
+	exchange             // what was asked
+	documents            // released before the response's head is sent
+	record       telemetry.Record
+	holds        holds.Holds
+	routed       *routed // the routing decision; nil before it is made and after releaseRequest
+	mirror       *mirror // sends copies to shadow targets; nil if there are none
+	remaining    []int   // indexes of targets that have not been tried yet, in order
 	finished     bool
-	checkedAt    time.Time // when the client's connection was last checked
-	writtenAt    time.Time // time of the last write to the client, once committed
+}
 
+// exchange is what a client has asked for, except for the documents, which are released earlier. It does not change once
+// the request is routed.
+type exchange struct {
+	api        *clientAPI
 	generation *generation
-	record     telemetry.Record
-
-	documents // released before the response's head is sent
-
-	// Properties of the request.
+	stream     bool
+	http11     bool
+	explain    bool        // the response describes the routing decision in x-gateway-route
+	hops       int         // gateways that the request has passed through before this one
+	random     uint64      // decides whatever is decided at random
+	key        *access.Key // nil until the client is known
 	model      *catalog.Model
 	policy     *routing.Policy // the model's
-	routed     *routed         // the routing decision; nil before it is made and after releaseRequest
-	mirror     *mirror         // sends copies to shadow targets; nil if there are none
-	remaining  []int           // indexes of targets that have not been tried yet, in order
 	credential uint64          // hash that selects one of a provider's credentials
 	betas      []string        // beta features that a client of the Messages API requests
 	tags       []string        // set by filters
-	random     uint64
-	hops       int // gateways that the request has passed through before this one
-	http11     bool
-
+	presented  []string        // keys in the request's head, to be redacted from recordings
 	references ownership.References
-
-	explain  bool // the response describes the routing decision in x-gateway-route
-	probed   bool // the one probe that HTTP permits before the response's head has been sent
-	bodyRead bool // the client's body has been read completely
-	watcher  downstream.Watcher
-
-	presented []string // keys in the request's head, to be redacted from recordings
-
-	key   *access.Key // nil until the client is known
-	holds holds.Holds
 }
 
 // acquireWorkspace sets up the first attempt with a workspace, and makes waits of the completion check client.
@@ -443,9 +433,9 @@ func (x *completion) finishBody(err error) *apierror.Error {
 }
 
 // leavesBodyUnread reports whether too much of the client's body is unread for the connection to be worth keeping.
-func (x *completion) leavesBodyUnread(ctx *fasthttp.RequestCtx) bool {
+func (d *delivery) leavesBodyUnread(ctx *fasthttp.RequestCtx) bool {
 	length := ctx.Request.Header.ContentLength()
-	return !x.bodyRead && (length < 0 || length > endpoint.SmallBody)
+	return !d.bodyRead && (length < 0 || length > endpoint.SmallBody)
 }
 
 // findReferences finds what the request refers to that a provider stores. It fails if the client has not made it.

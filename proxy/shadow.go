@@ -11,6 +11,7 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/internal/clientapi"
 	"github.com/sluice-gateway/sluice/proxy/internal/failure"
 	"github.com/sluice-gateway/sluice/proxy/internal/journal"
+	"github.com/sluice-gateway/sluice/proxy/internal/ownership"
 	"github.com/sluice-gateway/sluice/proxy/internal/rescue"
 	"github.com/sluice-gateway/sluice/proxy/internal/response"
 	"github.com/sluice-gateway/sluice/proxy/internal/routing"
@@ -96,13 +97,11 @@ func (m *mirror) send() {
 func (m *mirror) copy(x *completion, to *routing.Shadow) {
 	s, started := x.server, false
 	defer rescue.Recover(func(p *rescue.Error) { s.logPanic(x.record.RequestID, p) })
-	y := &completion{
-		server: s, api: x.api, stream: x.stream, generation: x.generation, model: x.model, mirror: m, credential: x.credential, betas: m.betas,
-		tags: x.tags, random: x.random, hops: x.hops, http11: true, presented: x.presented,
-		policy: &routing.Policy{Model: x.policy.Model, Targets: []routing.Target{to.Target}},
-	}
+	y := &completion{server: s, exchange: x.exchange, mirror: m}
+	y.key, y.betas, y.http11, y.explain = nil, m.betas, true, false
+	y.policy = &routing.Policy{Model: x.policy.Model, Targets: []routing.Target{to.Target}}
+	y.references = ownership.References{Origin: x.references.Origin, Foreign: x.references.Foreign}
 	y.holds.OpenCopy(s.newJournalID(), &x.holds)
-	y.references.Origin, y.references.Foreign = x.references.Origin, x.references.Foreign
 	y.record = telemetry.Record{
 		RequestID: x.record.RequestID, Trace: x.record.Trace, Key: x.record.Key, Model: x.record.Model, Provider: to.Target.Provider, Target: to.Target.Model,
 		Began: s.now(), Attempts: 1, Stream: x.stream, Path: x.record.Path, Team: x.record.Team, Generation: x.record.Generation, Shadow: true,
@@ -316,12 +315,3 @@ func (c *shadowCopy) Tick(upstream.Phase, time.Duration) error {
 
 // Pace implements waiter.
 func (c *shadowCopy) Pace() time.Duration { return c.detached.Pace() }
-
-// StartWait implements waiter.
-func (c *shadowCopy) StartWait() context.Context { return c.detached.StartWait() }
-
-// FinishWait implements waiter.
-func (c *shadowCopy) FinishWait() error { return c.detached.FinishWait() }
-
-// Gone implements waiter.
-func (c *shadowCopy) Gone() bool { return c.detached.Gone() }

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/sluice-gateway/sluice/proxy/internal/apierror"
+	"github.com/sluice-gateway/sluice/proxy/internal/chunked"
 	"github.com/sluice-gateway/sluice/proxy/internal/downstream"
 	"github.com/sluice-gateway/sluice/proxy/internal/failure"
 	"github.com/sluice-gateway/sluice/proxy/internal/framing"
@@ -28,6 +29,20 @@ const (
 	// maxDrain is how many bytes after a complete response are read to reuse its connection.
 	maxDrain = 16 << 10
 )
+
+// delivery is the client's side of a request: its connection, what has been written to it, and what is known of the
+// client.
+type delivery struct {
+	conn         *downstream.Conn
+	chunks       chunked.Writer
+	committed    bool      // the head of a streamed response has been sent
+	disconnected bool      // the client is gone
+	probed       bool      // the one probe that HTTP permits before the response's head has been sent
+	bodyRead     bool      // the client's body has been read completely
+	checkedAt    time.Time // when the client's connection was last checked
+	writtenAt    time.Time // time of the last write to the client, once committed
+	watcher      downstream.Watcher
+}
 
 // WriteStream writes a streamed response to its end, and accounts it. One goroutine reads from the provider, translates
 // and writes. After an error the body is incomplete and the connection must be closed. It implements
@@ -125,33 +140,33 @@ func (x *completion) writeOutput(out []byte) error {
 	return x.writeChunk(out)
 }
 
-// pause waits for d. It returns an error early if the client disconnects or the shutdown deadline passes.
-func (x *completion) pause(d time.Duration) error { return x.pauseUntil(nil, d) }
+// pause waits for t. It returns an error early if the client disconnects or the shutdown deadline passes.
+func (d *delivery) pause(t time.Duration) error { return d.pauseUntil(nil, t) }
 
-func (x *completion) pauseUntil(ready <-chan struct{}, d time.Duration) error {
-	x.watcher.Start()
-	t := time.NewTimer(d)
-	defer t.Stop()
+func (d *delivery) pauseUntil(ready <-chan struct{}, t time.Duration) error {
+	d.watcher.Start()
+	timer := time.NewTimer(t)
+	defer timer.Stop()
 	select {
-	case <-t.C:
+	case <-timer.C:
 	case <-ready:
-	case <-x.watcher.Done():
+	case <-d.watcher.Done():
 	}
-	return x.watcher.Finish()
+	return d.watcher.Finish()
 }
 
 // Await implements admission.Waiter.
-func (x *completion) Await(admitted <-chan struct{}, d time.Duration) *apierror.Error {
-	if err := x.pauseUntil(admitted, d); err != nil {
+func (d *delivery) Await(admitted <-chan struct{}, t time.Duration) *apierror.Error {
+	if err := d.pauseUntil(admitted, t); err != nil {
 		return failure.ForClient(err)
 	}
 	return nil
 }
 
-func (x *completion) writeChunk(data []byte) error {
-	err := x.chunks.Write(data)
+func (d *delivery) writeChunk(data []byte) error {
+	err := d.chunks.Write(data)
 	if err != nil {
-		x.disconnected = true
+		d.disconnected = true
 	}
 	return err
 }
@@ -466,16 +481,16 @@ func (drainWatcher) Tick(upstream.Phase, time.Duration) error { return errDrainT
 func (drainWatcher) Pace() time.Duration { return drainTimeout }
 
 // StartWait implements waiter.
-func (x *completion) StartWait() context.Context {
-	x.watcher.Start()
-	return &x.watcher
+func (d *delivery) StartWait() context.Context {
+	d.watcher.Start()
+	return &d.watcher
 }
 
 // FinishWait implements waiter.
-func (x *completion) FinishWait() error { return x.watcher.Finish() }
+func (d *delivery) FinishWait() error { return d.watcher.Finish() }
 
 // Gone implements waiter.
-func (x *completion) Gone() bool { return x.disconnected }
+func (d *delivery) Gone() bool { return d.disconnected }
 
 // Pace requests an early tick after a probe, or if heartbeats are more frequent than ticks.
 func (x *completion) Pace() time.Duration {
