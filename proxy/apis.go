@@ -190,8 +190,8 @@ func (p *routings) put(r *routed) {
 	p.pool.Put(r)
 }
 
-// reader returns the workspace's reader for responses in an API.
-func (w *workspace) reader(a *clientAPI) clientapi.Reader {
+// getReader returns the workspace's reader for responses in an API.
+func (w *workspace) getReader(a *clientAPI) clientapi.Reader {
 	r := w.readers[a.id]
 	if r == nil {
 		r = a.NewReader()

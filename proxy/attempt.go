@@ -45,40 +45,50 @@ const maxErrorBody = 64 << 10
 // bytes of its response have arrived. Of its completion it reads only the fields that do not change during attempts,
 // and the documents, which it locks.
 type attempt struct {
-	*workspace                   // returned to the API's pool when the attempt, or the completion it serves, ends
-	reader      clientapi.Reader // reads the provider's response; nil if a plugin translates it
+	*workspace  // returned to the API's pool when the attempt, or the completion it serves, ends
+	trial       // at its target
+	incoming    // response of the provider
 	provider    *provider
-	response    *upstream.Response
 	completion  *completion
 	wait        waiter
-	framed      bool      // the response's first bytes have arrived, and decoder matches their framing
-	bodyDone    bool      // the response's body has ended cleanly
-	translated  bool      // the plugin receives the request in its chat completions form
-	passthrough bool      // the provider's response is passed on in its own form
-	dispatched  bool      // a connection to the provider has been requested
-	sent        bool      // the request was written whole to the provider
-	rejected    bool      // the response's status is an error
-	accounted   bool      // the usage has been counted
-	recorded    bool      // the outcome is in the target's statistics
-	logged      bool      // the failure has been logged
-	released    bool      // the attempt no longer uses the request's documents
-	shadow      bool      // the request is a copy for a shadow target, without a client
-	eventAt     time.Time // when the last whole event of a framed response arrived
-	first       []byte    // first bytes of the response's body; valid until the next read
-	target      *routing.Target
-	ticket      breaker.Ticket
-	canary      *canary.Canary  // counts the outcome of this attempt; nil if the target is not a canary
+	translated  bool            // the plugin receives the request in its chat completions form
+	dispatched  bool            // a connection to the provider has been requested
+	sent        bool            // the request was written whole to the provider
+	rejected    bool            // the response's status is an error
+	accounted   bool            // the usage has been counted
+	logged      bool            // the failure has been logged
+	released    bool            // the attempt no longer uses the request's documents
+	shadow      bool            // the request is a copy for a shadow target, without a client
 	responseAPI *clientAPI      // the API in which the provider responds; nil if a plugin translates the response
 	tape        *recording.Tape // nil if the attempt is not recorded
-	number      int             // number of the attempt within the request, from 1
-	index       int             // index of the target in the policy's list
-	entry       int             // index of the attempt in the routing decision
-	startedAt   time.Time
-	firstEvent  time.Duration // time to the first event of the response; 0 if there is none
-	upstreamID  string        // the provider's ID of the request, redacted
 	account     credential.Account
 	held        holds.Attempt
 	progress    *atomic.Int32 // set for an attempt in a race: notSent, awaiting or receiving
+}
+
+// trial is an attempt as its target, and the routing decision, count it.
+type trial struct {
+	target     *routing.Target
+	ticket     breaker.Ticket
+	canary     *canary.Canary // counts the outcome of this attempt; nil if the target is not a canary
+	recorded   bool           // the outcome is in the target's statistics
+	number     int            // number of the attempt within the request, from 1
+	index      int            // index of the target in the policy's list
+	entry      int            // index of the attempt in the routing decision
+	startedAt  time.Time
+	firstEvent time.Duration // time to the first event of the response; 0 if there is none
+}
+
+// incoming is what has been read of a provider's response.
+type incoming struct {
+	response    *upstream.Response
+	reader      clientapi.Reader // reads the response; nil if a plugin translates it
+	framed      bool             // the response's first bytes have arrived, and decoder matches their framing
+	bodyDone    bool             // the response's body has ended cleanly
+	passthrough bool             // the response is passed on in its own form
+	eventAt     time.Time        // when the last whole event of a framed response arrived
+	first       []byte           // first bytes of the response's body; valid until the next read
+	upstreamID  string           // the provider's ID of the request, redacted
 }
 
 // waiter watches over the waits of an attempt: it ends them when the client disconnects (a completion) or when the
@@ -209,8 +219,8 @@ func (x *completion) startAttempt(a *attempt, index int, now time.Time, why stri
 		x.server.account.Recent.Attempt(&x.record)
 	}
 	*a = attempt{
-		workspace: a.workspace, completion: x, wait: x, target: t, index: index, ticket: ticket, number: x.record.Attempts, startedAt: now,
-		provider: x.generation.providers[t.Provider], canary: x.routed.decision.Canary(index), held: held,
+		workspace: a.workspace, completion: x, wait: x, provider: x.generation.providers[t.Provider], held: held,
+		trial: trial{target: t, ticket: ticket, canary: x.routed.decision.Canary(index), number: x.record.Attempts, index: index, startedAt: now},
 	}
 	a.entry = x.routed.decision.StartAttempt(index, why)
 	return ""
@@ -353,7 +363,7 @@ func (a *attempt) sendRequest() error {
 		requested = &s.apis[clientapi.Chat]
 	}
 	if a.responseAPI = s.apis.byDialect(a.translation.Dialect, requested); a.responseAPI != nil {
-		a.reader = a.workspace.reader(a.responseAPI)
+		a.reader = a.getReader(a.responseAPI)
 	}
 	if a.translation.Answered {
 		a.completion.mirror.send()

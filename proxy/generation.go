@@ -2,6 +2,7 @@ package proxy
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"maps"
@@ -238,6 +239,17 @@ func (g *generation) unsharedAccounts() (names []string) {
 
 // hasProvider reports whether a provider of that name is enabled.
 func (g *generation) hasProvider(name string) bool { return g.providers[name] != nil }
+
+// generations are the gateway's current generation, and what replaces it.
+type generations struct {
+	builder builder
+	current atomic.Pointer[generation]
+	open    openGenerations
+	health  health
+
+	reloading    sync.Mutex              // held while a Reload starts, and while it replaces the generation
+	cancelReload context.CancelCauseFunc // cancels the latest Reload
+}
 
 // openGenerations tracks the generations that have not been closed. It keeps the counters of closed ones, so that no
 // sum decreases.

@@ -72,48 +72,49 @@ type Server struct {
 	started    *config.Config // the configuration at the start, which listeners keep until a restart
 	startedAt  time.Time
 
-	clients       *downstream.Conns
-	http          fasthttp.Server
-	trimmer       capacity.Trimmer
-	admission     *admission.Controller
-	apis          clientAPIs
-	buffers       buffers.Pool
-	thinking      *thinking.Memory  // survives reloads
-	responses     *responses.Memory // survives reloads; nil if responses are not stored
-	owners        *ownership.Store  // survives reloads
-	plugins       *plugin.Host
-	registry      routing.Registry
-	routings      routings
-	shadowContext context.Context // parent of the contexts of requests to shadow targets
-	cancelShadows context.CancelCauseFunc
-	canaries      *canary.Set // survives reloads
-	books         *accounting.Books
-	recorder      *Recorder // nil disables recording
-	account       telemetry.Log
-	metrics       *telemetry.Metrics
-	health        health
-	admin         *admin.Server
+	lifetime
+	generations
+	lasting
 
-	builder builder
-	current atomic.Pointer[generation]
-	open    openGenerations
+	clients   *downstream.Conns
+	http      fasthttp.Server
+	trimmer   capacity.Trimmer
+	admission *admission.Controller
+	apis      clientAPIs
+	buffers   buffers.Pool
+	plugins   *plugin.Host
+	routings  routings
+	recorder  *Recorder // nil disables recording
+	account   telemetry.Log
+	metrics   *telemetry.Metrics
+	admin     *admin.Server
+	excessive rate.Sometimes // logs counts of tokens that no request can have
+	ratioLog  rate.Sometimes // of prompts with more tokens than their model's tokens_per_byte
+}
 
-	reloading    sync.Mutex              // held while a Reload starts, and while it replaces the generation
-	cancelReload context.CancelCauseFunc // cancels the latest Reload
+// lasting is what survives reloads: state of models and providers, and what clients' later requests refer to.
+type lasting struct {
+	registry  routing.Registry
+	canaries  *canary.Set
+	books     *accounting.Books
+	thinking  *thinking.Memory
+	responses *responses.Memory // nil if responses are not stored
+	owners    *ownership.Store
+}
 
-	serving          sync.WaitGroup // listeners and connections
-	refusals         chan struct{}  // semaphore of connections that are being refused with a response
-	excessive        rate.Sometimes // logs counts of tokens that no request can have
-	shutdownTimedOut atomic.Bool    // the shutdown deadline has passed
+// lifetime is what Serve, Shutdown and Close coordinate.
+type lifetime struct {
+	serving          sync.WaitGroup  // listeners and connections
+	refusals         chan struct{}   // semaphore of connections that are being refused with a response
+	shadowContext    context.Context // parent of the contexts of requests to shadow targets
+	cancelShadows    context.CancelCauseFunc
+	shutdownTimedOut atomic.Bool // the shutdown deadline has passed
+	shutdownOnce     sync.Once
+	closeOnce        sync.Once
 
 	mu        sync.Mutex
 	listeners []*downstream.Listener
 	stopping  bool // listeners are closed, and Serve accepts no new one
-
-	ratioLog rate.Sometimes // of prompts with more tokens than their model's tokens_per_byte
-
-	closeOnce    sync.Once
-	shutdownOnce sync.Once
 }
 
 // New builds the gateway that a configuration describes. It loads and compiles the plugins in use, and reports
@@ -130,9 +131,9 @@ func New(ctx context.Context, o Options) (*Server, error) {
 	}
 	cfg := o.Config
 	s := &Server{
-		ratioLog: rate.Sometimes{Interval: time.Minute},
-		log:      o.Log, metrics: telemetry.NewMetrics(), version: o.Version, logDropped: o.LogDropped, now: o.Now, random: o.Random,
-		recorder: o.Recorder, started: cfg, startedAt: o.Now(), refusals: make(chan struct{}, maxRefusals), excessive: rate.Sometimes{Interval: time.Minute},
+		log: o.Log, metrics: telemetry.NewMetrics(), version: o.Version, logDropped: o.LogDropped, now: o.Now, random: o.Random,
+		recorder: o.Recorder, started: cfg, startedAt: o.Now(), lifetime: lifetime{refusals: make(chan struct{}, maxRefusals)},
+		excessive: rate.Sometimes{Interval: time.Minute}, ratioLog: rate.Sometimes{Interval: time.Minute},
 	}
 	machine := capacity.Detect()
 	if r := cfg.Responses; r.Memory > 0 {

@@ -168,8 +168,9 @@ func (c *shadowCopy) run() {
 	defer c.cancel(nil)
 	c.attempt = &c.firstAttempt
 	c.firstAttempt = attempt{
-		workspace: newWorkspace(new(shadow.DiscardRenderer), true, nil), completion: c.completion, wait: c, target: &c.to.Target, provider: c.generation.providers[c.to.Target.Provider],
-		number: 1, startedAt: c.record.Began, shadow: true, recorded: true,
+		workspace: newWorkspace(new(shadow.DiscardRenderer), true, nil), completion: c.completion, wait: c, shadow: true,
+		provider: c.generation.providers[c.to.Target.Provider],
+		trial:    trial{target: &c.to.Target, recorded: true, number: 1, startedAt: c.record.Began},
 	}
 	defer c.translation.Reset()
 	defer c.closeUpstream()
