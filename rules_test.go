@@ -157,12 +157,12 @@ var importRules = []struct {
 		},
 	},
 	{
-		"below proxy/internal/upstream, only configured imports proxy/config; below proxy/internal/routing, only policies and catalog/listing import proxy/internal/plugin and proxy/internal/upstream",
+		"below proxy/internal/upstream, only configured imports proxy/config; below proxy/internal/routing, only policies, probe and catalog/listing import proxy/internal/plugin and proxy/internal/upstream",
 		"upstream connections can be tested without a configuration, and routing decisions without plugins; these packages connect them",
 		func(p *pkg, i imported) bool {
 			const upstream, routing = "proxy/internal/upstream", "proxy/internal/routing"
 			switch {
-			case !i.own, within(p.dir, upstream+"/configured", routing+"/policies", routing+"/catalog/listing"):
+			case !i.own, within(p.dir, upstream+"/configured", routing+"/policies", routing+"/probe", routing+"/catalog/listing"):
 				return false
 			case within(p.dir, upstream):
 				return within(i.path, "proxy/config")

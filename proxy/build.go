@@ -21,7 +21,9 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/internal/routing/catalog"
 	"github.com/sluice-gateway/sluice/proxy/internal/routing/catalog/listing"
 	"github.com/sluice-gateway/sluice/proxy/internal/routing/policies"
+	"github.com/sluice-gateway/sluice/proxy/internal/routing/probe"
 	"github.com/sluice-gateway/sluice/proxy/internal/thinking"
+	"github.com/sluice-gateway/sluice/proxy/internal/upstream"
 	"github.com/sluice-gateway/sluice/proxy/internal/upstream/configured"
 	"github.com/sluice-gateway/sluice/proxy/internal/upstream/credential"
 )
@@ -76,6 +78,9 @@ func (b *builder) fill(ctx context.Context, g, old *generation) error {
 			errs = append(errs, cfg.NewError(p.Pos, "providers."+p.Name, err.Error()))
 			continue
 		}
+		if p.Probe != nil && built.client != nil {
+			built.probe = b.newProber(p, built.client)
+		}
 		g.providers[p.Name] = built
 	}
 	for i := range cfg.Filters {
@@ -87,7 +92,7 @@ func (b *builder) fill(ctx context.Context, g, old *generation) error {
 		}
 		g.filters = append(g.filters, &filter.Filter{Config: f, Binding: binding})
 	}
-	if g.policies, err = policies.Bind(ctx, cfg, g.plugins, g.redactor, b.policies); err != nil {
+	if g.policies, err = policies.Bind(ctx, cfg, g.plugins, g.redactor, b.policies, g.measured()); err != nil {
 		errs = append(errs, err)
 	}
 	if err := errors.Join(errs...); err != nil {
@@ -113,7 +118,37 @@ func (b *builder) fill(ctx context.Context, g, old *generation) error {
 		options.Previous = old.catalog
 	}
 	g.catalog = catalog.New(cfg, lister{g}, options)
+	for _, p := range g.providers {
+		if p.probe != nil {
+			p.probe.Start()
+		}
+	}
 	return nil
+}
+
+// measured returns the measurements of the providers that are measured.
+func (g *generation) measured() map[string]*routing.Measurements {
+	all := make(map[string]*routing.Measurements)
+	for name, p := range g.providers {
+		if p.probe != nil {
+			all[name] = p.probe.Values()
+		}
+	}
+	return all
+}
+
+// newProber returns a provider's prober, which logs when probes begin to fail and when they succeed again.
+func (b *builder) newProber(p *config.Provider, client *upstream.Client) *probe.Prober {
+	return probe.New(probe.Config{Path: p.Probe.Path, Every: p.Probe.Every, Read: p.Probe.Read, Client: client, Failed: func(err error) {
+		if err == nil {
+			b.log.Info("measure provider again", "provider", p.Name)
+			return
+		}
+		if panicked, ok := errors.AsType[*rescue.Error](err); ok {
+			b.panicked(panicked)
+		}
+		b.log.Warn("measure provider", "provider", p.Name, "error", err)
+	}})
 }
 
 // lister lists the models of a generation's providers, through their plugins.

@@ -28,6 +28,7 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/internal/routing"
 	"github.com/sluice-gateway/sluice/proxy/internal/routing/catalog"
 	"github.com/sluice-gateway/sluice/proxy/internal/routing/policies"
+	"github.com/sluice-gateway/sluice/proxy/internal/routing/probe"
 	"github.com/sluice-gateway/sluice/proxy/internal/spend"
 	"github.com/sluice-gateway/sluice/proxy/internal/upstream"
 	"github.com/sluice-gateway/sluice/proxy/internal/upstream/credential"
@@ -65,6 +66,7 @@ type provider struct {
 	id      uint32 // ownership.ProviderID
 	binding *plugin.Binding
 	client  *upstream.Client // nil if the plugin responds by itself
+	probe   *probe.Prober    // nil if the provider is not measured
 
 	// redact replaces credentials in data from the provider before anything else reads it.
 	redact func([]byte) []byte
@@ -111,6 +113,9 @@ func (g *generation) close() {
 		part(g.catalog.Close)
 	}
 	for _, p := range g.providers {
+		if p.probe != nil {
+			part(p.probe.Close)
+		}
 		if p.client != nil {
 			part(p.client.Close)
 		}
@@ -200,12 +205,17 @@ func (g *generation) newFileRedactor(presented []string) func([]byte) []byte {
 	}
 }
 
-// inherit takes over from the previous generation what its connections know about credentials. It is called before this
-// generation serves.
+// inherit takes over from the previous generation what its connections know about credentials, and what it has measured.
+// It is called before this generation serves.
 func (g *generation) inherit(old *generation) {
 	for name, p := range g.providers {
-		if previous := old.providers[name]; p.client != nil && previous != nil && previous.client != nil {
-			p.client.Inherit(previous.client)
+		previous := old.providers[name]
+		if p.client == nil || previous == nil || previous.client == nil {
+			continue
+		}
+		p.client.Inherit(previous.client)
+		if p.probe != nil && previous.probe != nil && g.config.Provider(name).BaseURL == old.config.Provider(name).BaseURL {
+			p.probe.Inherit(previous.probe)
 		}
 	}
 }

@@ -1,4 +1,4 @@
-// Package router is the bundled router plugin. It orders the targets of a request by one of four strategies:
+// Package router is the bundled router plugin. It orders the targets of a request by one of five strategies:
 //
 //	weighted       random by weight, independently for each request (the default)
 //	priority       lowest priority value first; targets of the same priority at random by weight
@@ -8,6 +8,8 @@
 //	               and the requested maximum of output tokens, or if one of these is unknown, the sum of the input and
 //	               output prices. An unknown cost or price counts as 0. With max_latency, targets with a longer average
 //	               time to the first event come after the others
+//	least-measured smallest value of the metric named by measurement first, such as the length of the provider's queue;
+//	               targets whose value is unknown come after the others
 //
 // With all strategies, healthy targets come before unhealthy ones, and in either group fallbacks come last. Every
 // target is a candidate, so a request that fails at one of them is retried on the next.
@@ -38,20 +40,23 @@ const (
 	priority
 	leastLatency
 	cheapest
+	leastMeasured
 )
 
-var strategyNames = [...]string{weighted: "weighted", priority: "priority", leastLatency: "least-latency", cheapest: "cheapest"}
+var strategyNames = [...]string{weighted: "weighted", priority: "priority", leastLatency: "least-latency", cheapest: "cheapest", leastMeasured: "least-measured"}
 
 var (
-	errStrategy   = errors.New("settings: invalid strategy: want weighted, priority, least-latency or cheapest")
+	errStrategy   = errors.New("settings: invalid strategy: want weighted, priority, least-latency, cheapest or least-measured")
 	errMaxLatency = errors.New(`settings: invalid max_latency: want a duration such as "2s", "1m30s" or "800ms"`)
-	errUnknown    = errors.New("settings: unknown member: want strategy or max_latency")
+	errMeasured   = errors.New("settings: least-measured needs measurement, the name of a metric in the probe of the providers; no other strategy has it")
+	errUnknown    = errors.New("settings: unknown member: want strategy, max_latency or measurement")
 )
 
 // policy is the content of the settings.
 type policy struct {
 	strategy   strategy
-	maxLatency int64 // for cheapest, in milliseconds; 0 means unlimited
+	maxLatency int64  // for cheapest, in milliseconds; 0 means unlimited
+	measured   string // for leastMeasured
 }
 
 // configure parses the settings. It rejects unknown members, because a misspelled one would be ignored silently.
@@ -72,17 +77,28 @@ func configure(settings json.Value) (router.Policy, error) {
 			if p.maxLatency = milliseconds(r.Text()); p.maxLatency == 0 {
 				return nil, errMaxLatency
 			}
+		case "measurement":
+			p.measured = string(r.Text())
 		default:
 			return nil, errUnknown
 		}
 	}
-	return p, r.End()
+	if err := r.End(); err != nil {
+		return nil, err
+	}
+	if (p.strategy == leastMeasured) != (p.measured != "") {
+		return nil, errMeasured
+	}
+	return p, nil
 }
 
 // Reads implements router.Policy.
 func (p *policy) Reads() abi.RouterParts {
-	if p.strategy == cheapest {
+	switch p.strategy {
+	case cheapest:
 		return router.Costs
+	case leastMeasured:
+		return router.Measured
 	}
 	return 0
 }
@@ -149,7 +165,7 @@ func (p *policy) Choose(c *router.Choice) error {
 		switch {
 		case o.lots != nil:
 			next = o.firstLot(order[at:], next)
-		case p.strategy == weighted || p.strategy == priority:
+		case p.strategy == weighted || p.strategy == priority || p.strategy == leastMeasured:
 			next = o.drawByWeight(order[at:], next, &draw)
 		}
 		// Move the target to position at. The targets in between keep the order of the configuration.
@@ -196,6 +212,13 @@ func (o *ordering) ranksBefore(a, b *router.Target) bool {
 			return a.ExpectedCost < b.ExpectedCost
 		}
 		return o.price(a) < o.price(b) // costs are rounded to 10^-9 dollars
+	case leastMeasured:
+		x, known := a.Measurement(o.measured)
+		y, other := b.Measurement(o.measured)
+		if known != other {
+			return known
+		}
+		return x < y
 	}
 	return false
 }

@@ -23,6 +23,8 @@ type target struct {
 	InputPrice  float64 `json:"input_price"`
 	OutputPrice float64 `json:"output_price"`
 	Cost        float64 `json:"expected_cost,omitempty"`
+
+	Measurements map[string]float64 `json:"measurements,omitempty"`
 }
 
 func input(random uint64, targets []target) []byte { return inputWith(random, nil, targets) }
@@ -59,7 +61,11 @@ var suite = plugintest.Suite{Package: "plugins/all", Plugin: "router"}
 func bind(tb testing.TB, p *plugintest.Plugin, strategy string) *plugintest.Binding {
 	tb.Helper()
 	settings := ""
-	if strategy != "" {
+	switch strategy {
+	case "":
+	case "least-measured":
+		settings = `{"strategy":"least-measured","measurement":"waiting"}`
+	default:
 		settings = fmt.Sprintf(`{"strategy":%q}`, strategy)
 	}
 	b, err := p.Bind(settings)
@@ -105,6 +111,10 @@ func TestOrder(t *testing.T) {
 		{"equal costs, by price", "cheapest", []target{{InputPrice: 2, Cost: 0.1}, {InputPrice: 1, Cost: 0.1}}, "1 0", ""},
 		{"unknown cost comes first", "cheapest", []target{{InputPrice: 2, Cost: 0.1}, {}}, "1 0", ""},
 		{"equal prices keep the order", "cheapest", []target{{InputPrice: 1}, {OutputPrice: 1}}, "0 1", ""},
+		{"measurement", "least-measured", []target{{Measurements: map[string]float64{"waiting": 3}}, {Measurements: map[string]float64{"waiting": 0.5}}, {Measurements: map[string]float64{"waiting": 2}}},
+			"1 2 0", ""},
+		{"unknown measurement comes last", "least-measured", []target{{Measurements: map[string]float64{"running": 1}}, {Measurements: map[string]float64{"waiting": 9}}, {}}, "1 0 2", ""},
+		{"equal measurements, by weight", "least-measured", []target{{Measurements: map[string]float64{"waiting": 0}}, {Weight: 1, Measurements: map[string]float64{"waiting": 0}}}, "1 0", ""},
 		{"explanation of many targets", "priority",
 			[]target{{Provider: "a", Model: "v"}, {Provider: "b", Model: "w", Priority: 1}, {Provider: "c", Model: "x", Priority: 2}, {Provider: "d", Priority: 3}, {Provider: "e", Priority: 4}},
 			"0 1 2 3 4", "priority: a v, then b w, then c x, then 2 more"},
@@ -181,7 +191,7 @@ func TestSameRandomNumbersGiveSameOrder(t *testing.T) {
 
 func TestSettings(t *testing.T) {
 	const latency = "invalid max_latency: want a duration"
-	const unknown, member = "invalid strategy: want weighted, priority, least-latency or cheapest", "unknown member: want strategy or max_latency"
+	const unknown, member = "invalid strategy: want weighted, priority, least-latency, cheapest or least-measured", "unknown member: want strategy, max_latency or measurement"
 	suite.TestSettings(t, map[string]string{
 		`{}`:                                   "",
 		`{"strategy":"cheapest"}`:              "",
@@ -189,6 +199,10 @@ func TestSettings(t *testing.T) {
 		`{"strategy":7}`:                       unknown,
 		`{"stratgy":"cheapest"}`:               member,
 		`{"strategy":"cheapest","weights":{}}`: member,
+
+		`{"strategy":"least-measured","measurement":"x"}`: "",
+		`{"strategy":"least-measured"}`:                   "least-measured needs measurement",
+		`{"measurement":"x"}`:                             "least-measured needs measurement",
 
 		`{"strategy":"cheapest","max_latency":"2s"}`: "",
 		`{"max_latency":"1m30.5s"}`:                  "",

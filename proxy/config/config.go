@@ -155,6 +155,7 @@ type Provider struct {
 	Breaker       Breaker
 	RetryBudget   float64 // retries on another model of this provider, as a share of all requests, 0 to 1
 	ListModels    ListModels
+	Probe         *Probe   // nil if the provider is not measured
 	Direct        bool     // clients may name models that are configured as targets at the provider NAME/MODEL
 	Paths         []string // upstream paths that the plugin may request
 	Headers       []string // request headers that the plugin may set, lower case
@@ -170,6 +171,13 @@ type Provider struct {
 	Budgets       []Budget
 	Off           string // human-readable reason why the provider is off; "" if it is on
 	Pos           Position
+}
+
+// Probe reads metrics of a provider, for routers.
+type Probe struct {
+	Path  string // from the root of the host in the base URL
+	Every time.Duration
+	Read  []string // names of the metrics; at least one
 }
 
 // Auth is a provider's credential. It is one of: secrets, with the header and its prefix or the query parameter that

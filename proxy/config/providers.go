@@ -48,6 +48,7 @@ func (l *loader) provider(name string, t *table) {
 	breaker(t, &p.Breaker)
 	p.RetryBudget = t.share("retry_budget", 0.2)
 	l.listModels(t, &p)
+	probe(t, &p)
 	direct := t.bool("direct", true)
 	p.ListModels.Direct, p.Direct = direct && p.ListModels.Enabled, direct && t.has("direct")
 	p.Paths = slices.Clone(set.paths)
@@ -226,6 +227,54 @@ func (l *loader) listModels(t *table, p *Provider) {
 	p.ListModels.Every = list.duration("every", 10*time.Minute, time.Second, 7*day)
 	p.ListModels.Only, _ = list.globs("only")
 	list.finish()
+}
+
+// maxProbed is the maximum number of metrics that are read of a provider.
+const maxProbed = 16
+
+func probe(t *table, p *Provider) {
+	probe := t.table("probe")
+	out := &Probe{Path: "/metrics", Every: probe.duration("every", time.Second, 100*time.Millisecond, hour)}
+	if path, n := probe.text("path"); n != nil {
+		if err := checkPath(path); err != nil || strings.Contains(path, "*") {
+			probe.fail(n, "path", "%s: want a path such as /metrics", show(n))
+		}
+		out.Path = path
+	}
+	elements, _ := probe.strings("read")
+	for _, e := range elements {
+		switch {
+		case !validMetric(e.text):
+			probe.fail(e, "read", "%s: not the name of a metric", show(e))
+		case slices.Contains(out.Read, e.text):
+			probe.fail(e, "read", "%s is listed twice", show(e))
+		case len(out.Read) == maxProbed:
+			probe.fail(e, "read", "must not have more than %d metrics", maxProbed)
+		}
+		out.Read = append(out.Read, e.text)
+	}
+	probe.finish()
+	if !probe.exists() {
+		return
+	}
+	if len(elements) == 0 {
+		probe.fail(nil, "read", "is missing: name at least one metric")
+	}
+	if p.BaseURL == "" && p.Off == "" {
+		t.fail(t.lookUp("probe"), "probe", "needs a base_url")
+	}
+	p.Probe = out
+}
+
+// validMetric reports whether a text is the name of a metric in the Prometheus text format.
+func validMetric(s string) bool {
+	for i, c := range []byte(s) {
+		letter := c|0x20 >= 'a' && c|0x20 <= 'z' || c == '_' || c == ':'
+		if !letter && (i == 0 || c < '0' || c > '9') {
+			return false
+		}
+	}
+	return s != "" && len(s) <= 256
 }
 
 // checkPath checks a path that a plugin may request. In a segment, * matches one or more characters.

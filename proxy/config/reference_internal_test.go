@@ -241,6 +241,9 @@ func parseWith(t *testing.T, path, value string) (*Config, error) {
 			table["budgets"] = budgets
 		}
 	}
+	if strings.HasPrefix(path, "providers.NAME.probe.") {
+		root["providers"].(map[string]any)["x"].(map[string]any)["probe"] = map[string]any{"read": []any{"waiting"}}
+	}
 	if strings.HasPrefix(path, "teams[].") {
 		root["keys"].([]any)[0].(map[string]any)["team"] = "t"
 	}

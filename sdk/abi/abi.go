@@ -9,7 +9,7 @@ package abi
 // host implements. A guest may be older. A newer one receives StatusUnknown for numbers that the host does not know.
 const (
 	Major = 1
-	Minor = 6
+	Minor = 7
 )
 
 // Module is the name of the import module that provides the host's functions.
@@ -81,12 +81,13 @@ const (
 	RouterCosts    RouterParts = 1 // the expected cost of each target
 	RouterHashes   RouterParts = 2 // the hashes of the conversation and the user
 	RouterDocument RouterParts = 4 // the summary as JSON, and the options of targets
+	RouterMeasured RouterParts = 8 // the measurements of each target; since 1.7
 )
 
 // Sizes in bytes of the compact input's head and records. A later minor version may append to both.
 const (
 	RouterHeadSize   = 96
-	RouterRecordSize = 104
+	RouterRecordSize = 112
 )
 
 // RouterFlags are the flags in the head of the compact input.

@@ -136,7 +136,7 @@ func TestReadmeHasEveryNumber(t *testing.T) {
 		"SummaryRequestID": "| %d | `request_id` |", "SummaryTime": "| %d | `time` |", "SummaryRandom": "| %d | `random` |", "SummaryBody": "| %d | `body` |",
 		"SummaryStream": "sum of %d: the client requests a stream", "SummaryIncludeUsage": "%d: the client requests usage", "SummaryHeadSize": "a head of %d bytes",
 		"FilterRequest": "`filter_reads` returns %d,",
-		"RouterCosts":   "| %d | `expected_cost`", "RouterHashes": "| %d | the hashes", "RouterDocument": "| %d | the document",
+		"RouterCosts":   "| %d | `expected_cost`", "RouterHashes": "| %d | the hashes", "RouterDocument": "| %d | the document", "RouterMeasured": "| %d | the measurements",
 		"RouterStream": "sum of %d: `stream`", "RouterIncludeUsage": "%d: `include_usage`", "RouterAffinity": "%d: `affinity` is known", "RouterExplained": "%d: an explanation is read",
 		"TargetFallback": "sum of %d: `fallback`", "TargetHealthy": "%d: `healthy`", "TargetCachesPrompts": "%d: `caches_prompts`", "TargetPriced": "%d: `expected_cost` is known",
 		"RouterHeadSize": "a head of %d bytes", "RouterRecordSize": "A record of %d bytes",

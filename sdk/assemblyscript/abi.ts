@@ -2,7 +2,7 @@
 // The names and numbers of the plugin ABI, and its imports. sdk/abi/README.md specifies them.
 
 export const MAJOR: i32 = 1;
-export const MINOR: i32 = 6;
+export const MINOR: i32 = 7;
 export const RETRY_AFTER_UNKNOWN: i32 = -1;
 export const DONE_NOW: i32 = 0;
 export const DONE_AT_END: i32 = 1;
@@ -58,6 +58,8 @@ export enum RouterParts {
   Hashes = 2,
   /** the summary as JSON, and the options of targets */
   Document = 4,
+  /** the measurements of each target; since 1.7 */
+  Measured = 8,
 }
 
 /** RouterFlags are the flags in the head of the compact input. */

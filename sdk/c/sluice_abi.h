@@ -14,7 +14,7 @@ typedef struct {
 
 enum {
 	SLUICE_MAJOR = 1,
-	SLUICE_MINOR = 6,
+	SLUICE_MINOR = 7,
 	SLUICE_RETRY_AFTER_UNKNOWN = -1,
 	SLUICE_DONE_NOW = 0,
 	SLUICE_DONE_AT_END = 1,
@@ -54,6 +54,7 @@ enum sluice_router_parts {
 	SLUICE_ROUTER_COSTS = 1, /* the expected cost of each target */
 	SLUICE_ROUTER_HASHES = 2, /* the hashes of the conversation and the user */
 	SLUICE_ROUTER_DOCUMENT = 4, /* the summary as JSON, and the options of targets */
+	SLUICE_ROUTER_MEASURED = 8, /* the measurements of each target; since 1.7 */
 };
 
 /* RouterFlags are the flags in the head of the compact input. */

@@ -17,6 +17,9 @@ func isCompact(input []byte) bool {
 	return len(input) >= 4 && binary.LittleEndian.Uint32(input) < 1<<16
 }
 
+// minRecord is the size of a record in version 1.6, which has no measurements.
+const minRecord = 104
+
 // readCompact reads the compact input, as specified in the section "Compact input" of sdk/abi/README.md, and returns
 // the document in it. The names of the targets share the input's memory.
 func (c *Choice) readCompact(input []byte) (document []byte, ok bool) {
@@ -25,7 +28,7 @@ func (c *Choice) readCompact(input []byte) (document []byte, ok bool) {
 	}
 	h := input[:abi.RouterHeadSize]
 	size, record, n := uint64(u32(h, 0)), uint64(u32(h, 4)), uint64(u32(h, 8))
-	if size < abi.RouterHeadSize || record < abi.RouterRecordSize || record > 1<<16 || size+record*n > uint64(len(input)) {
+	if size < abi.RouterHeadSize || record < minRecord || record > 1<<16 || size+record*n > uint64(len(input)) {
 		return nil, false
 	}
 	flags := abi.RouterFlags(u32(h, 12))
@@ -41,16 +44,25 @@ func (c *Choice) readCompact(input []byte) (document []byte, ok bool) {
 	c.Targets = c.Targets[:n]
 	records, texts := input[size:], input[size+record*n:]
 	for i := range c.Targets {
-		r := records[uint64(i)*record:][:abi.RouterRecordSize]
+		r := records[uint64(i)*record:][:record]
 		t := &c.Targets[i]
 		flags := abi.TargetFlags(u32(r, 0))
-		lengths := [3]uint64{uint64(u32(r, 4)), uint64(u32(r, 8)), uint64(u32(r, 12))}
-		if lengths[0]+lengths[1]+lengths[2] > uint64(len(texts)) {
+		lengths := [4]uint64{uint64(u32(r, 4)), uint64(u32(r, 8)), uint64(u32(r, 12))}
+		if record >= abi.RouterRecordSize {
+			lengths[3] = uint64(u32(r, 108))
+		}
+		if lengths[0]+lengths[1]+lengths[2]+lengths[3] > uint64(len(texts)) {
 			return nil, false
 		}
 		t.Provider, texts = texts[:lengths[0]], texts[lengths[0]:]
 		t.Model, texts = texts[:lengths[1]], texts[lengths[1]:]
 		t.Options, texts = texts[:lengths[2]], texts[lengths[2]:]
+		if lengths[3] > 0 {
+			if !t.readMeasurements(texts[:lengths[3]], u32(r, 104)) {
+				return nil, false
+			}
+			texts = texts[lengths[3]:]
+		}
 		t.Fallback, t.Healthy = flags&abi.TargetFallback != 0, flags&abi.TargetHealthy != 0
 		t.CachesPrompts, t.Priced = flags&abi.TargetCachesPrompts != 0, flags&abi.TargetPriced != 0
 		t.Weight, t.Priority, t.InFlight = int64(u64(r, 16)), int64(u64(r, 24)), int64(u64(r, 32))
@@ -63,6 +75,20 @@ func (c *Choice) readCompact(input []byte) (document []byte, ok bool) {
 		return nil, false
 	}
 	return document, true
+}
+
+// readMeasurements reads n measurements, whose names share the memory of p.
+func (t *Target) readMeasurements(p []byte, n uint32) bool {
+	t.Measurements = make([]Measurement, 0, min(n, maxMeasurements))
+	for range n {
+		if len(p) < 4 || uint64(len(p)) < 4+uint64(u32(p, 0))+8 {
+			return false
+		}
+		name, value := p[4:4+u32(p, 0)], p[4+u32(p, 0):]
+		t.Measurements = append(t.Measurements, Measurement{name, f64(value, 0)})
+		p = value[8:]
+	}
+	return len(p) == 0
 }
 
 func u32(p []byte, at int) uint32  { return binary.LittleEndian.Uint32(p[at:]) }

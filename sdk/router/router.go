@@ -55,6 +55,29 @@ type Target struct {
 	// for a target without a price, and on hosts before version 1.6 of the ABI.
 	ExpectedCost float64
 	Priced       bool
+
+	// Measurements are what the provider reports about itself, as far as the configuration reads it (probe) and it is up to
+	// date. They are unknown on hosts before version 1.7 of the ABI.
+	Measurements []Measurement
+}
+
+// Measurement is a metric of a provider.
+type Measurement struct {
+	Name  []byte
+	Value float64
+}
+
+// maxMeasurements is the maximum number of measurements of a target.
+const maxMeasurements = 16
+
+// Measurement returns the value of a metric of the target's provider. known is false if there is none.
+func (t *Target) Measurement(name string) (value float64, known bool) {
+	for i := range t.Measurements {
+		if string(t.Measurements[i].Name) == name {
+			return t.Measurements[i].Value, true
+		}
+	}
+	return 0, false
 }
 
 // Choice is a request that needs a target. Its slices are valid until the call returns.
@@ -104,7 +127,7 @@ func (c *Choice) Explain(why string) {
 type Policy interface {
 	// Reads returns what Choose reads of a Choice besides its numbers and the targets' names. Less is cheaper: with 0, a
 	// Choice has only Stream, IncludeUsage, Random, Flags, BodySize, Affinity, the numbers of tokens, messages, images and
-	// tools, and targets without Options and ExpectedCost. Gateways before version 1.6 of the ABI provide everything that
+	// tools, and targets without Options, ExpectedCost and Measurements. Gateways before version 1.6 of the ABI provide everything that
 	// they know.
 	Reads() abi.RouterParts
 
@@ -117,6 +140,7 @@ const (
 	Costs    = abi.RouterCosts    // Target.ExpectedCost
 	Hashes   = abi.RouterHashes   // Choice.Conversation and Choice.User
 	Document = abi.RouterDocument // Target.Options and all other fields of Choice, which the plugin has to parse
+	Measured = abi.RouterMeasured // Target.Measurements
 )
 
 // RegisterPolicy adds a router that parses its settings once for each use in the configuration. name is as for RegisterAs,
@@ -148,7 +172,7 @@ func RegisterAs(name string, choose func(c *Choice) error, check func(settings j
 // function is a Policy that may read everything.
 type function func(c *Choice) error
 
-func (function) Reads() abi.RouterParts   { return Costs | Hashes | Document }
+func (function) Reads() abi.RouterParts   { return Costs | Hashes | Document | Measured }
 func (f function) Choose(c *Choice) error { return f(c) }
 
 // maxBindings is the maximum number of uses of one router in a configuration.
@@ -317,6 +341,13 @@ func (t *Target) read(r *json.Reader) {
 			t.CachesPrompts, _ = r.Bool()
 		case "expected_cost":
 			t.ExpectedCost, t.Priced = r.Float()
+		case "measurements":
+			for m := r.Object(); m.Next(); {
+				name := r.Name()
+				if value, ok := r.Float(); ok && len(t.Measurements) < maxMeasurements {
+					t.Measurements = append(t.Measurements, Measurement{name, value})
+				}
+			}
 		}
 	}
 }

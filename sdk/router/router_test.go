@@ -41,7 +41,7 @@ func TestInput(t *testing.T) {
 			`"affinity":"5d41402abc4b2a76","conversation":"5d41402abc4b2a77","user":"0cc175b9c0f1b6a8","prompt_tokens":1830,"max_tokens_asked":4096,` +
 			`"messages":7,"images":2,"tools":12,"metadata":{"job":"x"},"headers":{"x-tenant":"a"},"new":1},` +
 			`"targets":[{"index":0,"provider":"p","model":"x","weight":9,"priority":-1,"fallback":true,"healthy":true,"inflight":12,"latency_ms":420,"error_rate":0.25,` +
-			`"input_price":3,"output_price":15,"limited_for_ms":1500,"tokens_per_second":71.5,"cached_share":0.75,"caches_prompts":true,"expected_cost":0.021,"options":{"a":1},"new":1}]}`,
+			`"input_price":3,"output_price":15,"limited_for_ms":1500,"tokens_per_second":71.5,"cached_share":0.75,"caches_prompts":true,"expected_cost":0.021,"measurements":{"q":3,"x":null},"options":{"a":1},"new":1}]}`,
 			router.Choice{
 				Summary:  sdk.Summary{Model: []byte("m"), Random: 1, Flags: sdk.FlagTools, Tags: json.Value(`["pii"]`), BodySize: 9, Form: abi.FormChat, ClientForm: abi.FormChat},
 				Settings: json.Value(`{"a":1}`), Key: []byte("ci"), Team: []byte("research"), KeyTags: json.Value(`{"plan":"gold"}`),
@@ -50,6 +50,7 @@ func TestInput(t *testing.T) {
 				Targets: []router.Target{{
 					Provider: []byte("p"), Model: []byte("x"), Weight: 9, Priority: -1, Fallback: true, Healthy: true, InFlight: 12, Latency: 420, ErrorRate: 0.25,
 					InputPrice: 3, OutputPrice: 15, Options: json.Value(`{"a":1}`), LimitedFor: 1500, TokensPerSecond: 71.5, CachedShare: 0.75, CachesPrompts: true, ExpectedCost: 0.021, Priced: true,
+					Measurements: []router.Measurement{{Name: []byte("q"), Value: 3}},
 				}},
 			}},
 		{"a host that implements version 1.4", `{"summary":{"model":"m"},"targets":[]}`, router.Choice{
@@ -86,7 +87,7 @@ func compact() []byte {
 // rejected. TestCompactInputEqualsDocument of proxy/internal/routing/policies compares all fields with the document's.
 func TestCompactInput(t *testing.T) {
 	p := native.New("", host{})
-	if p.Configure(0, []byte(`{}`)) != 0 || abi.RouterParts(p.Reads(0)) != router.Costs|router.Hashes|router.Document || p.Reads(1) >= 0 {
+	if p.Configure(0, []byte(`{}`)) != 0 || abi.RouterParts(p.Reads(0)) != router.Costs|router.Hashes|router.Document|router.Measured || p.Reads(1) >= 0 {
 		t.Fatalf("configured, but the parts are %d, and %d of a binding that is not configured", p.Reads(0), p.Reads(1))
 	}
 	input := compact()

@@ -36,6 +36,9 @@ func (d *Decision) appendCompact(dst []byte, r *Request, now time.Time) []byte {
 	for _, i := range d.order {
 		t := &d.policy.Targets[i]
 		dst = append(append(append(dst, t.Provider...), t.Model...), d.compactOptions(t)...)
+		for _, m := range d.candidates[i].measured {
+			dst = f64(append(u32(dst, len(m.Name)), m.Name...), m.Value)
+		}
 	}
 	if parts&abi.RouterDocument != 0 {
 		start := len(dst)
@@ -66,7 +69,15 @@ func (d *Decision) appendRecord(dst []byte, index int, r *Request, now time.Time
 	dst = i64(i64(i64(dst, int64(t.Weight)), int64(t.Priority)), s.Inflight)
 	dst = i64(i64(dst, s.Latency.Milliseconds()), limitedFor(&s, now))
 	dst = f64(f64(f64(dst, s.ErrorRate), s.TokensPerSecond), s.CachedShare)
-	return f64(f64(f64(dst, t.InputPrice), t.OutputPrice), float64(c.cost)/1e9)
+	dst = f64(f64(f64(dst, t.InputPrice), t.OutputPrice), float64(c.cost)/1e9)
+	size := 0
+	if d.router.Parts&abi.RouterMeasured != 0 {
+		c.measured = t.Measured.Load(now)
+	}
+	for _, m := range c.measured {
+		size += 4 + len(m.Name) + 8
+	}
+	return u32(u32(dst, len(c.measured)), size)
 }
 
 // compactOptions returns the options of a target in the compact input.

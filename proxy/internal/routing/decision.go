@@ -44,6 +44,8 @@ type candidate struct {
 	costed bool      // the router has received cost
 	skip   string    // why the target would be skipped now, for explanations; "" if it would not
 	lot    lot       // draw of the target for the affinity hash; unset without affinity
+
+	measured []Measurement // what the router has received in the compact input
 }
 
 // Left is the reason that a target is left out.

@@ -124,6 +124,16 @@ func (d *Decision) appendTarget(dst []byte, n, index int, r *Request, now time.T
 	if d.estimateCost(index, r, s.CachedShare) {
 		dst = c.cost.Append(append(dst, `,"expected_cost":`...))
 	}
+	if measurements := t.Measured.Load(now); len(measurements) > 0 {
+		dst = append(dst, `,"measurements":{`...)
+		for i, m := range measurements {
+			if i > 0 {
+				dst = append(dst, ',')
+			}
+			dst = strconv.AppendFloat(append(appendString(dst, m.Name), ':'), m.Value, 'g', -1, 64)
+		}
+		dst = append(dst, '}')
+	}
 	dst = append(dst, `,"options":`...)
 	if len(t.Options) == 0 {
 		dst = append(dst, '{', '}')

@@ -26,6 +26,8 @@ type Target struct {
 
 	CachesPrompts bool // the provider caches prefixes of prompts
 
+	Measured *Measurements // of the provider; nil if it is not measured
+
 	Stats      *Stats
 	Breaker    breaker.Config
 	Budget     *Budget

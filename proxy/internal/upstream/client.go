@@ -321,7 +321,7 @@ func (c *Client) authorize(ctx context.Context, r *Request, w Watcher, deadline 
 		limit = deadline
 	}
 	headers, err := c.credential.Signer().Sign(ctx, limit, credential.Request{
-		Method: r.Method, Scheme: c.scheme, Host: c.host, Base: c.path, Path: r.Path, ContentType: r.ContentType, Headers: r.Headers, Body: r.Body,
+		Method: r.Method, Scheme: c.scheme, Host: c.host, Base: c.basePath(r), Path: r.Path, ContentType: r.ContentType, Headers: r.Headers, Body: r.Body,
 	})
 	switch {
 	case err == nil:
@@ -426,6 +426,10 @@ func (c *Client) requestError(err error, r *Request) *Error {
 		e = &Error{Kind: Unreachable, Cause: err}
 	}
 	e.Upstream, e.Target = c.cfg.Name, c.Target(r.Method, r.Path)
+	if r.FromRoot {
+		path, _, _ := strings.Cut(r.Path, "?")
+		e.Target = r.Method + " " + strings.TrimSuffix(c.base, c.path) + path
+	}
 	if e.Kind == BadRequest {
 		e.Target = c.base
 	}

@@ -23,6 +23,7 @@ type Header = credential.Header
 type Request struct {
 	Method      string
 	Path        string // includes the query; appended to the path of Config.BaseURL byte for byte
+	FromRoot    bool   // Path is the whole path instead
 	Headers     []Header
 	Body        []byte
 	ContentType string
@@ -166,7 +167,7 @@ func (c *Client) build(s *sender, r *Request, auth *authorization, secure bool) 
 		h.SetContentLength(len(r.Body))
 	}
 	// The target is assembled in the buffer that the header is written to later. fasthttp copies it in between.
-	t := append(append(s.buf[:0], c.path...), r.Path...)
+	t := append(append(s.buf[:0], c.basePath(r)...), r.Path...)
 	if q := auth.Query; q != "" {
 		sep := byte('?')
 		if strings.IndexByte(r.Path, '?') >= 0 {
@@ -195,6 +196,14 @@ func (c *Client) build(s *sender, r *Request, auth *authorization, secure bool) 
 	}
 	s.buf = append(s.buf, r.Body[:n]...)
 	return r.Body[n:]
+}
+
+// basePath returns what precedes the path of a request.
+func (c *Client) basePath(r *Request) string {
+	if r.FromRoot {
+		return ""
+	}
+	return c.path
 }
 
 // splitBody is the length above which a body's last lastPart bytes are written on their own, if nothing has arrived

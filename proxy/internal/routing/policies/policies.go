@@ -36,12 +36,14 @@ type Set struct {
 	router     *routing.Router             // router of models that are only listed by providers; nil means the configured order
 	configured map[string]*routing.Policy  // by model; only models with a target
 	canaries   []*canary.Canary
+	measured   map[string]*routing.Measurements // by provider; only of those that are measured
 }
 
 // Bind builds the policies of a configuration, whose plugins must be loaded. The redactor removes credentials from the
-// explanations of routers. The error joins everything that is wrong, with positions in the configuration.
-func Bind(ctx context.Context, cfg *config.Config, loaded *plugin.Set, redactor *credential.Redactor, lasting Lasting) (*Set, error) {
-	s := &Set{lasting: lasting, config: cfg, providers: make(map[string]*config.Provider), configured: make(map[string]*routing.Policy)}
+// explanations of routers, and measured has the measurements of providers. The error joins everything that is wrong, with
+// positions in the configuration.
+func Bind(ctx context.Context, cfg *config.Config, loaded *plugin.Set, redactor *credential.Redactor, lasting Lasting, measured map[string]*routing.Measurements) (*Set, error) {
+	s := &Set{lasting: lasting, config: cfg, measured: measured, providers: make(map[string]*config.Provider), configured: make(map[string]*routing.Policy)}
 	for i := range cfg.Providers {
 		if p := &cfg.Providers[i]; p.Off == "" {
 			s.providers[p.Name] = p
@@ -163,6 +165,7 @@ func (s *Set) targets(configured []config.Target) []routing.Target {
 			InputPrice: t.Pricing.Input, OutputPrice: t.Pricing.Output, Prices: t.Pricing.Prices, CachesPrompts: p.CachesPrompts,
 			Options: t.Options, ServiceTier: estimate.OptionsTier(t.Options), When: t.When,
 			Stats: registry.Stats(t.Provider, t.Model), Breaker: breakerConfig(&p.Breaker), Budget: registry.Budget(t.Provider), RetryShare: p.RetryBudget,
+			Measured: s.measured[t.Provider],
 		})
 	}
 	return targets

@@ -11,8 +11,13 @@ import (
 	"github.com/sluice-gateway/sluice/sdk/abi"
 )
 
-// costsMinor is the minor version of the ABI from which on the document has expected costs.
-const costsMinor = 6
+const (
+	// costsMinor is the minor version of the ABI from which on the document has expected costs.
+	costsMinor = 6
+	// measuredMinor is the minor version from which on the compact input has measurements. Older routers that ask for
+	// everything must not receive them.
+	measuredMinor = 7
+)
 
 // chooser adapts a router plugin to routing.Chooser.
 type chooser struct{ binding *plugin.Binding }
@@ -50,6 +55,9 @@ func (b *binder) bind(ctx context.Context, c config.ModelRouter) (*routing.Route
 	r := &routing.Router{Plugin: c.Plugin, Chooser: chooser{binding}, Always: b.config.Always, Refuse: b.config.Refuse, Reads: b.config.Reads}
 	if r.Parts, r.Compact = binding.Reads(); !r.Compact && used.Minor() >= costsMinor {
 		r.Parts = abi.RouterCosts
+	}
+	if minor := used.Minor(); minor > 0 && minor < measuredMinor {
+		r.Parts &^= abi.RouterMeasured
 	}
 	b.bound[key] = r
 	return r, nil

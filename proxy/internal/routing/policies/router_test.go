@@ -46,7 +46,7 @@ func bind(tb testing.TB, text string) *policies.Set {
 		tb.Fatal(err)
 	}
 	tb.Cleanup(loaded.Close)
-	set, err := policies.Bind(tb.Context(), cfg, loaded, configured.Redactor(cfg), policies.Lasting{Registry: new(routing.Registry), Canaries: new(canary.Set)})
+	set, err := policies.Bind(tb.Context(), cfg, loaded, configured.Redactor(cfg), policies.Lasting{Registry: new(routing.Registry), Canaries: new(canary.Set)}, nil)
 	if err != nil {
 		tb.Fatal(err)
 	}
@@ -116,6 +116,11 @@ func drawPolicy(t *rapid.T) *routing.Policy {
 			rates[cost.Input], rates[cost.Output] = cost.Price(rapid.Int64Range(0, 1e12).Draw(t, "input")), cost.Price(rapid.Int64Range(0, 1e12).Draw(t, "output"))
 			target.Prices = cost.New(rates)
 		}
+		if n := rapid.IntRange(-1, 2).Draw(t, "measurements"); n >= 0 {
+			target.Measured = new(routing.Measurements)
+			values := []routing.Measurement{{Name: "waiting", Value: float64(i)}, {Name: "kv:usage", Value: float64(rapid.IntRange(-1e6, 1e6).Draw(t, "value")) / 8}}
+			target.Measured.Store(values[:n], now.Add(time.Duration(rapid.IntRange(0, 1).Draw(t, "current"))))
+		}
 		if rapid.Bool().Draw(t, "options") {
 			target.Options = fmt.Appendf(nil, `{"n":%d}`, i)
 		}
@@ -172,7 +177,7 @@ func TestCompactInputEqualsDocument(t *testing.T) {
 		t.Skip("builds and compiles plugins")
 	}
 	routers := append(load(t, "router", plugintest.Build(t, "./plugins/all"), `{}`, `{"strategy":"priority"}`, `{"strategy":"least-latency"}`, `{"strategy":"cheapest"}`,
-		`{"strategy":"cheapest","max_latency":"2s"}`), load(t, "echo", plugintest.Build(t, "./proxy/internal/routing/policies/testdata/echo"), `{"parts":0}`, `{"parts":1}`, `{"parts":2}`, `{"parts":7}`)...)
+		`{"strategy":"cheapest","max_latency":"2s"}`, `{"strategy":"least-measured","measurement":"waiting"}`), load(t, "echo", plugintest.Build(t, "./proxy/internal/routing/policies/testdata/echo"), `{"parts":0}`, `{"parts":1}`, `{"parts":2}`, `{"parts":7}`, `{"parts":8}`, `{"parts":15}`)...)
 	rapid.Check(t, func(t *rapid.T) {
 		p, request := drawPolicy(t), drawRequest(t)
 		compact := *rapid.SampledFrom(routers).Draw(t, "router")
@@ -202,13 +207,14 @@ func TestCompactInputEqualsDocument(t *testing.T) {
 	})
 }
 
-// TestOldRoutersReceiveDocument checks that routers that were built for each older minor version get the document.
+// TestOldRoutersReceiveDocument checks that routers that were built for each older minor version get an input that they
+// can read: before 1.6 the document.
 func TestOldRoutersReceiveDocument(t *testing.T) {
 	if testing.Short() {
 		t.Skip("compiles plugins")
 	}
 	files, err := filepath.Glob("../../../../sdk/abi/testdata/minor*/*router*.wasm.gz")
-	if err != nil || len(files) < 6 {
+	if err != nil || len(files) < 7 {
 		t.Fatalf("%d modules, %v", len(files), err)
 	}
 	for _, file := range files {
@@ -231,8 +237,8 @@ func TestOldRoutersReceiveDocument(t *testing.T) {
 			p.Targets = append(p.Targets, routing.Target{Provider: provider, Model: "m", Stats: new(routing.Stats)})
 		}
 		var d routing.Decision
-		r := routing.Request{Summary: &summary{plugin.Summary{Body: 1000}}}
-		if err := p.Decide(t.Context(), &r, now, &d); err != nil || d.Router != routing.RouterOrdered || fmt.Sprint(d.Order(), " ", d.Words) != "[1 0] long" || router.Compact {
+		r := routing.Request{Summary: &summary{plugin.Summary{Body: 1000}}, Size: 1000, Explained: true}
+		if err := p.Decide(t.Context(), &r, now, &d); err != nil || d.Router != routing.RouterOrdered || fmt.Sprint(d.Order(), " ", d.Words) != "[1 0] long" || router.Compact != strings.Contains(file, "minor6") {
 			t.Errorf("%s: %v %v %q, errors %v and %v, compact %t; want [1 0] long", file, d.Router, d.Order(), d.Words, err, d.Err, router.Compact)
 		}
 	}

@@ -46,6 +46,11 @@ func (p policy) Choose(c *router.Choice) error {
 		if p.Reads()&router.Costs != 0 {
 			text += fmt.Sprintf(" %g %t", t.ExpectedCost, t.Priced)
 		}
+		if p.Reads()&router.Measured != 0 {
+			for _, m := range t.Measurements {
+				text += fmt.Sprintf(" %s=%g", m.Name, m.Value)
+			}
+		}
 		if document {
 			text += fmt.Sprintf(" %s", t.Options)
 		}
