@@ -177,7 +177,9 @@ func New(ctx context.Context, o Options) (*Server, error) {
 		s.books.Close()
 		return nil, fmt.Errorf("plugin engine: %w", err)
 	}
-	s.admin = admin.New(admin.Options{Gateway: s, Metrics: s.metrics, Hosts: cfg.Admin.Hosts, Log: s.log})
+	s.admin = admin.New(admin.Options{
+		Gateway: s, Metrics: s.metrics, Hosts: cfg.Admin.Hosts, Log: s.log, Recent: s.account.Recent, Token: cfg.Admin.Token.Reveal(),
+	})
 	s.builder = builder{
 		bundled: o.Bundled, plugins: s.plugins, policies: policies.Lasting{Registry: &s.registry, Canaries: s.canaries}, books: s.books, open: &s.open, log: s.log, now: s.now,
 		panicked: s.logAnyPanic,

@@ -1,16 +1,21 @@
-// Package admin serves the admin listener: health, readiness, metrics, status, usage, budgets, the status page, and how
-// a request would be routed.
+// Package admin serves the admin listener: health, readiness, metrics, status, usage, budgets, recent requests, the
+// status page, and how a request would be routed.
 //
-// It owns the routes, the formats and the pages, and gets all data from the Gateway interface. The admin API is
-// read-only, requires no key and has its own listener. Its responses must not contain credentials, prompts or responses
-// of providers.
+// It owns the routes, the formats and the pages, and gets all data from the Gateway interface and the list of recent
+// requests. The admin API is read-only, has its own listener, and requires a token if one is set. Its responses must not
+// contain credentials, prompts or responses of providers; recent requests contain what the log contains.
 //
-// Concurrency: a Server is safe for concurrent use. One goroutine samples the Gateway from the first Serve to Close.
+// Concurrency: a Server is safe for concurrent use. One goroutine samples the Gateway from the first Serve to Close, and
+// each stream of requests has a goroutine.
 package admin
 
 import (
 	"bytes"
 	"context"
+	"crypto/rand"
+	"crypto/sha256"
+	"crypto/subtle"
+	"encoding/base64"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -20,6 +25,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/valyala/fasthttp"
@@ -27,6 +33,7 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/internal/budgets"
 	"github.com/sluice-gateway/sluice/proxy/internal/journal"
 	"github.com/sluice-gateway/sluice/proxy/internal/rescue"
+	"github.com/sluice-gateway/sluice/proxy/internal/telemetry"
 )
 
 // Only POST /explain has a body, and responses are built in memory, so short timeouts suffice.
@@ -71,6 +78,9 @@ type Options struct {
 	Hosts   []string      // allowed Host headers besides IP addresses and localhost, lower case
 	Log     *slog.Logger  // nil disables logging
 	Every   time.Duration // interval between samples for the charts; 0 means 5 s
+
+	Recent *telemetry.Recent // nil if no requests are kept
+	Token  string            // required for all routes but those that are open; "" requires none
 }
 
 // Server serves the admin routes. Create it with New.
@@ -78,6 +88,10 @@ type Server struct {
 	o       Options
 	http    fasthttp.Server
 	history history
+
+	instance string      // random, so that one who asks several gateways finds that two addresses are those of one
+	exposed  atomic.Bool // a listener is not on a loopback address
+	streams  streams
 
 	stop    chan struct{} // closed by Close
 	sampled chan struct{} // closed when the sampling goroutine has ended
@@ -96,7 +110,7 @@ func New(o Options) *Server {
 	if o.Every <= 0 {
 		o.Every = sampleEvery
 	}
-	s := &Server{o: o, conns: map[net.Conn]struct{}{}, stop: make(chan struct{}), sampled: make(chan struct{})}
+	s := &Server{o: o, instance: rand.Text(), conns: map[net.Conn]struct{}{}, stop: make(chan struct{}), sampled: make(chan struct{})}
 	s.http = fasthttp.Server{
 		Handler:                      s.handle,
 		HeaderReceived:               bodyLimit,
@@ -124,6 +138,9 @@ func (s *Server) Serve(ln net.Listener) error {
 		s.mu.Unlock()
 		return ln.Close()
 	}
+	if at, err := netip.ParseAddrPort(ln.Addr().String()); err != nil || !at.Addr().Unmap().IsLoopback() {
+		s.exposed.Store(true)
+	}
 	if s.listeners = append(s.listeners, ln); len(s.listeners) == 1 {
 		go s.sampleLoop()
 	}
@@ -149,6 +166,7 @@ func (s *Server) Close() {
 	ctx, cancel := context.WithTimeout(context.Background(), closeGrace)
 	defer cancel()
 	_ = s.http.ShutdownWithContext(ctx)
+	s.streams.close()
 	if sampling {
 		<-s.sampled
 	}
@@ -175,18 +193,31 @@ type route struct {
 	serve func(s *Server, ctx *fasthttp.RequestCtx)
 	// anyHost disables the check of the Host header, because the response is harmless and probes send arbitrary hosts.
 	anyHost bool
+	open    bool // no token is required
 	post    bool // POST is allowed as well as GET and HEAD
 }
 
 var routes = map[string]route{
-	"/healthz": {serve: (*Server).health, anyHost: true},
-	"/readyz":  {serve: (*Server).readiness, anyHost: true},
-	"/metrics": {serve: (*Server).metrics},
+	"/healthz": {serve: (*Server).health, anyHost: true, open: true},
+	"/readyz":  {serve: (*Server).readiness, anyHost: true, open: true},
+	"/metrics": {serve: (*Server).metrics, open: true},
 	"/status":  {serve: (*Server).status},
 	"/usage":   {serve: (*Server).usage},
 	"/budgets": {serve: (*Server).budgets},
 	"/explain": {serve: (*Server).explain, post: true},
 	"/":        {serve: (*Server).page},
+
+	"/requests":        {serve: (*Server).requests},
+	"/requests/":       {serve: (*Server).request}, // followed by an ID
+	"/requests/stream": {serve: (*Server).stream},
+}
+
+// findRoute returns the route for a path.
+func findRoute(path string) (r route, ok bool) {
+	if r, ok = routes[path]; !ok && strings.HasPrefix(path, requestPath) {
+		r, ok = routes[requestPath]
+	}
+	return r, ok
 }
 
 // bodyLimit returns the limit on the body of a request, which depends on its route.
@@ -206,8 +237,9 @@ func (s *Server) handle(ctx *fasthttp.RequestCtx) {
 	h := &ctx.Response.Header
 	h.Set("cache-control", "no-store")
 	h.Set("x-content-type-options", "nosniff")
+	h.Set("x-gateway-instance", s.instance)
 	path, _, _ := strings.Cut(string(ctx.Request.Header.RequestURI()), "?")
-	r, ok := routes[path]
+	r, ok := findRoute(path)
 	switch {
 	case !ok:
 		respondText(ctx, fasthttp.StatusNotFound, "Not found.")
@@ -220,9 +252,29 @@ func (s *Server) handle(ctx *fasthttp.RequestCtx) {
 		respondText(ctx, fasthttp.StatusMethodNotAllowed, text)
 	case !r.anyHost && !s.allowedHost(string(ctx.Request.Header.Host())):
 		respondText(ctx, fasthttp.StatusMisdirectedRequest, "Unknown host name. Use the IP address, or add the name to hosts in [admin].")
+	case !r.open && !s.authorized(ctx):
+		h.Set("www-authenticate", `Basic realm="sluice", charset="UTF-8"`)
+		respondText(ctx, fasthttp.StatusUnauthorized, "Token required: the value of token in [admin], as a Bearer token or as a password.")
 	default:
 		r.serve(s, ctx)
 	}
+}
+
+// authorized reports whether a request has the token, if one is required: as a Bearer token, or as the password of Basic
+// authentication with any user name, which browsers ask for.
+func (s *Server) authorized(ctx *fasthttp.RequestCtx) bool {
+	if s.o.Token == "" {
+		return true
+	}
+	scheme, given, _ := strings.Cut(string(ctx.Request.Header.Peek(fasthttp.HeaderAuthorization)), " ")
+	if strings.EqualFold(scheme, "basic") {
+		decoded, _ := base64.StdEncoding.DecodeString(given) // the token is not empty
+		_, given, _ = strings.Cut(string(decoded), ":")
+	} else if !strings.EqualFold(scheme, "bearer") {
+		return false
+	}
+	want, got := sha256.Sum256([]byte(s.o.Token)), sha256.Sum256([]byte(given))
+	return subtle.ConstantTimeCompare(want[:], got[:]) == 1
 }
 
 // logPanic logs a panic without its value, which may contain secrets.

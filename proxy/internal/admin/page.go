@@ -53,11 +53,11 @@ func (s *Server) page(ctx *fasthttp.RequestCtx) {
 	}
 	status := s.o.Gateway.Status(page)
 	refresh := !ctx.QueryArgs().Has(paused)
-	ctx.Response.SetBodyRaw(appendPage(nil, &status, s.history.figures(), refresh))
+	ctx.Response.SetBodyRaw(appendPage(nil, &status, s.recent(), s.history.figures(), refresh))
 }
 
 // appendPage appends the status page. With refresh, the page updates itself periodically.
-func appendPage(dst []byte, s *Status, f figures, refresh bool) []byte {
+func appendPage(dst []byte, s *Status, r *recentRequests, f figures, refresh bool) []byte {
 	m := &markup{dst}
 	m.head("Sluice: "+stateText(s), refresh)
 	m.put(`<p id="lost" class="note" role="alert" hidden="hidden">The gateway does not respond. The data on this page is from the time shown.</p>`)
@@ -69,6 +69,7 @@ func appendPage(dst []byte, s *Status, f figures, refresh bool) []byte {
 	}
 	m.store(s)
 	m.tiles(s, f)
+	m.requests(r)
 	m.providers(s)
 	m.models(s)
 	m.budgets(s)

@@ -15,6 +15,8 @@ import (
 	"time"
 
 	"github.com/sluice-gateway/sluice/proxy/internal/cost"
+
+	"github.com/sluice-gateway/sluice/proxy/internal/telemetry"
 )
 
 func newReader(b []byte) *bufio.Reader { return bufio.NewReader(bytes.NewReader(b)) }
@@ -28,6 +30,17 @@ func filled() Status {
 	var s Status
 	fill(reflect.ValueOf(&s).Elem())
 	return s
+}
+
+// filledRequests returns requests in which every string is hostile.
+func filledRequests() *recentRequests {
+	r := &recentRequests{codes: map[string]int64{hostile: 3, "overloaded": 4}, total: 12, last: make([]telemetry.Entry, 2)}
+	for i := range r.last {
+		e := &r.last[i]
+		e.RequestID, e.Code, e.CauseWas, e.Model, e.Provider, e.Target, e.Key = hostile, hostile, hostile, hostile, hostile, hostile, hostile
+		e.Status, e.Attempts, e.Priced, e.Cost, e.Shadow, e.Began, e.Ended = 502, 2, true, 7, true, time.Unix(1000, 0), time.Unix(1001, 0)
+	}
+	return r
 }
 
 func fill(v reflect.Value) {
@@ -115,7 +128,7 @@ func TestPageIsWellFormedAndEscaped(t *testing.T) {
 	busy := figures{requests: []float64{0, 5, 1000}, failed: []float64{0, 5, 1}, firstEvent: []float64{0, 0.1, 3}, streams: []float64{1, 0, 4}, memory: []float64{1e6, 2e6, 3e9}}
 	for name, s := range states() {
 		for _, f := range []figures{{}, busy} {
-			page := string(appendPage(nil, &s, f, true))
+			page := string(appendPage(nil, &s, filledRequests(), f, true))
 			if strings.Count(page, "<script") != 1 || !strings.HasSuffix(page, "<script>"+statusScript+"</script></body></html>") || strings.Contains(page, "<img") {
 				t.Fatalf("%s: the page contains injected markup:\n%s", name, page)
 			}
@@ -125,7 +138,7 @@ func TestPageIsWellFormedAndEscaped(t *testing.T) {
 					switch {
 					case attr == "style" || strings.HasPrefix(attr, "on"):
 						t.Errorf("%s: <%s %s=%q>", name, e.name, attr, value)
-					case attr == "href" && !strings.HasPrefix(value, "/?") && !slices.Contains([]string{"data:,", "/", "/status", "/metrics", "/explain"}, value):
+					case attr == "href" && !strings.HasPrefix(value, "/?") && !slices.Contains([]string{"data:,", "/", "/status", "/metrics", "/explain", "/requests?failed=true"}, value):
 						t.Errorf("%s: the page links to %q", name, value)
 					case attr == "src" || attr == "action" || attr == "data":
 						t.Errorf("%s: the page loads %q", name, value)
@@ -165,7 +178,7 @@ func TestPageContent(t *testing.T) {
 		Plugins: []Plugin{{Name: "router", Calls: 10, Fuel: 30000, Failures: 2, Kinds: map[string]int64{"trap": 2}, Open: true, Breaker: "open", Generations: 1}},
 		Process: Process{Memory: 100 << 20, Limit: 512 << 20},
 	}
-	page := string(appendPage(nil, &s, figures{requests: []float64{2}, failed: []float64{1}}, true))
+	page := string(appendPage(nil, &s, nil, figures{requests: []float64{2}, failed: []float64{1}}, true))
 	all, text := elements(t, page)
 	for _, want := range []string{
 		"not ready", "the gateway is shutting down", "v1.2.3", "up 1 d 1 h", "configuration 7", "configuration reload failed", "gateway.toml:3:1: server.lisen: unknown key",
@@ -191,7 +204,7 @@ func TestPageContent(t *testing.T) {
 	if refreshes != 1 || failedBars != 1 {
 		t.Errorf("%d refresh elements and %d bars for failures, want 1 of each", refreshes, failedBars)
 	}
-	if page := string(appendPage(nil, &s, figures{}, false)); strings.Contains(page, "http-equiv") || strings.Contains(page, "<script") {
+	if page := string(appendPage(nil, &s, nil, figures{}, false)); strings.Contains(page, "http-equiv") || strings.Contains(page, "<script") {
 		t.Error("the paused page refreshes itself")
 	}
 }

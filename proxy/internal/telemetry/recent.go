@@ -191,36 +191,82 @@ func (s *slot) entry() Entry {
 	return e
 }
 
-// After returns the requests that have ended after the one with the number seq, at most limit of them, oldest first. It
-// also returns how many it has left out, because there were more or because they are no longer kept, and the number of
-// the last request that has ended.
-func (c *Recent) After(seq uint64, limit int) (entries []Entry, lost, last uint64) {
+// After returns the requests that a query selects among those that have ended after the one with the number seq: at most
+// q.Limit of them, oldest first. It also returns how many are missing, because there were more or because they are no
+// longer kept, and the number of the last request that has ended.
+func (c *Recent) After(seq uint64, q *RecentQuery) (entries []Entry, lost, last uint64) {
 	if c == nil {
-		return nil, 0, 0
+		return nil, 0, seq
 	}
 	c.mu.Lock()
 	last = c.seq
-	n := 0
+	var indexes []int32
 	if last > seq {
-		n = int(min(last-seq, uint64(c.n), uint64(limit)))
-	}
-	indexes := make([]int32, n)
-	for k := range indexes {
-		indexes[k] = c.ended[(c.first+c.n-n+k)%len(c.ended)]
+		n := int(min(last-seq, uint64(c.n)))
+		lost = last - seq - uint64(n)
+		for k := c.n - n; k < c.n; k++ {
+			indexes = append(indexes, c.ended[(c.first+k)%len(c.ended)])
+		}
 	}
 	c.mu.Unlock()
-	for k, i := range indexes {
+	selected := indexes[:0]
+	for _, i := range indexes {
+		if s := &c.slots[i]; s.isSelected(q, seq) {
+			selected = append(selected, i)
+		}
+	}
+	if more := len(selected) - q.Limit; more > 0 {
+		lost += uint64(more)
+		selected = selected[more:]
+	}
+	for _, i := range selected {
 		s := &c.slots[i]
 		s.mu.Lock()
-		if s.used && s.seq == last-uint64(n-1-k) {
+		if s.used && s.seq > seq && s.seq <= last {
 			entries = append(entries, s.entry())
+		} else {
+			lost++ // replaced meanwhile
 		}
 		s.mu.Unlock()
 	}
-	if last > seq {
-		lost = last - seq - uint64(len(entries))
-	}
 	return entries, lost, last
+}
+
+// isSelected reports whether the slot has a request that has ended after the one with the number seq, and that a query
+// selects.
+func (s *slot) isSelected(q *RecentQuery, seq uint64) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.used && s.seq > seq && q.selects(s)
+}
+
+// Last returns the number of the last request that has ended.
+func (c *Recent) Last() uint64 {
+	if c == nil {
+		return 0
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.seq
+}
+
+// Codes counts the requests that have ended by the error codes of those that failed, and returns the total as well.
+func (c *Recent) Codes() (byCode map[string]int64, total int64) {
+	byCode = make(map[string]int64)
+	if c == nil {
+		return byCode, 0
+	}
+	for i := range c.slots {
+		s := &c.slots[i]
+		s.mu.Lock()
+		if s.used && s.seq != 0 {
+			if total++; s.record.Code != "" {
+				byCode[s.record.Code]++
+			}
+		}
+		s.mu.Unlock()
+	}
+	return byCode, total
 }
 
 // Select returns the requests that a query selects: those in flight, the last one first, and then those that have ended,

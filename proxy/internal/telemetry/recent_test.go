@@ -81,7 +81,7 @@ func TestNoRecentRequests(t *testing.T) {
 	c.Routed(&r, line("order a/m"))
 	c.End(&r)
 	c.Abandon(&r)
-	if entries, lost, last := c.After(0, 10); c != nil || len(entries) != 0 || lost != 0 || last != 0 || selected(c, telemetry.RecentQuery{}) != nil {
+	if entries, lost, last := c.After(0, &telemetry.RecentQuery{Limit: 10}); c != nil || len(entries) != 0 || lost != 0 || last != 0 || selected(c, telemetry.RecentQuery{}) != nil {
 		t.Errorf("requests are kept: %v", entries)
 	}
 }
@@ -155,19 +155,21 @@ func TestRecentAfter(t *testing.T) {
 	ended, seen := 0, uint64(0)
 	for _, step := range []struct {
 		until, limit int // requests end until there have been so many
+		key          string
 		want         string
 		lost         uint64
 	}{
-		{4, 10, "1 2 3 4", 0},
-		{4, 10, "", 0},
-		{6, 1, "6", 1},
-		{12, 10, "9 10 11 12", 2},
+		{4, 10, "", "1 2 3 4", 0},
+		{4, 10, "", "", 0},
+		{6, 1, "", "6", 1},
+		{12, 10, "", "9 10 11 12", 2},
+		{16, 10, "even", "14 16", 0},
 	} {
 		for ended < step.until {
 			ended++
-			c.End(&telemetry.Record{RequestID: fmt.Sprint(ended)})
+			c.End(&telemetry.Record{RequestID: fmt.Sprint(ended), Key: [...]string{"even", "odd"}[ended%2]})
 		}
-		entries, lost, last := c.After(seen, step.limit)
+		entries, lost, last := c.After(seen, &telemetry.RecentQuery{Limit: step.limit, Key: step.key})
 		if got := strings.Join(ids(entries), " "); got != step.want || lost != step.lost || last != uint64(step.until) {
 			t.Errorf("after %d: got %q, %d lost, last %d; want %q, %d, %d", seen, got, lost, last, step.want, step.lost, step.until)
 		}
@@ -244,7 +246,7 @@ func TestRecentConcurrently(t *testing.T) {
 		readers.Go(func() {
 			for seq := uint64(0); ; {
 				all := c.Select(&telemetry.RecentQuery{Limit: 100})
-				fresh, _, last := c.After(seq, 100)
+				fresh, _, last := c.After(seq, &telemetry.RecentQuery{Limit: 100})
 				seq = last
 				for _, e := range append(all, fresh...) {
 					if e.Key != e.RequestID || e.Tries[0].Provider != e.Key || string(e.ResponseID) != e.Key || e.Seq != 0 && e.Route != e.Key {
@@ -263,7 +265,7 @@ func TestRecentConcurrently(t *testing.T) {
 	writers.Wait()
 	close(done)
 	readers.Wait()
-	if entries, _, last := c.After(0, 100); last != 7200 || len(entries) != 8 {
+	if entries, _, last := c.After(0, &telemetry.RecentQuery{Limit: 100}); last != 7200 || len(entries) != 8 {
 		t.Errorf("%d requests have ended, %d are kept; want 7200 and 8", last, len(entries))
 	}
 }
