@@ -436,45 +436,6 @@ func TestSizeOfPackageProxy(t *testing.T) {
 	}
 }
 
-// TestMethodsAreTogether limits the number of files over which the methods of a central type are spread.
-func TestMethodsAreTogether(t *testing.T) {
-	const maxFiles = 4
-	central := map[string][]string{"proxy": {"Server", "completion", "attempt"}, "proxy/internal/downstream": {"Conn", "Server"}}
-	found := 0
-	for _, p := range packages(t) {
-		for _, name := range central[p.dir] {
-			files := make(map[string]bool)
-			for _, f := range p.files {
-				for _, d := range f.Decls {
-					if fn, ok := d.(*ast.FuncDecl); ok && fn.Recv != nil && receiver(fn) == name {
-						files[p.fset.Position(fn.Pos()).Filename] = true
-					}
-				}
-			}
-			found += len(files)
-			if len(files) > maxFiles {
-				t.Errorf("methods of %s.%s are in %d files\nrule: at most %d\nwhy:  a reader must find all of a type's methods", p.dir, name, len(files), maxFiles)
-			}
-		}
-	}
-	if found < 4 {
-		t.Errorf("found methods in only %d files: the list of types is out of date", found)
-	}
-}
-
-// receiver returns the name of a method's receiver type.
-func receiver(fn *ast.FuncDecl) string {
-	expr := fn.Recv.List[0].Type
-	if star, ok := expr.(*ast.StarExpr); ok {
-		expr = star.X
-	}
-	name, _ := expr.(*ast.Ident)
-	if name == nil {
-		return ""
-	}
-	return name.Name
-}
-
 const maxLines = 600
 
 // The patterns are split so that this file does not match them.

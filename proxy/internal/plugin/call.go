@@ -64,48 +64,10 @@ type call struct {
 	output, limit int64     // bytes of output so far, and their maximum
 	refusals      importSet // whose last status was not 0; see noteStatus
 
-	// Response phases.
-	batch    response.Batch
-	failure  *apierror.Error // from fail
-	done     bool            // done(0) was called
-	state    []byte
-	stateSet bool      // state_set was called
-	tools    []toolKey // tool calls opened in this call
-	texts    textCount
-	unknown  []string // elements of the provider's response that the plugin has reported as unknown
-	ignored  []string // numbers used by the plugin that this host does not know
-
-	// Request and list phases.
-	edits         jsondoc.Edits
-	path          []byte
-	refused       refusal // the last refused path or tag
-	refusedHeader refusal
-	refusedAnswer error
-	filterRefused filterRefusal
-	headers       []Header
-	own           []byte // body written by the plugin
-	writesBody    bool   // the plugin writes the body instead of editing the client's
-	parts         []partStart
-	copied        int64 // bytes copied by request_copy
-	aliases       []alias
-	answerSet     bool // answer was called
-	framing       abi.Framing
-	eventsAreJSON bool
-	dialect       abi.Dialect
-	options       native.Options
-	warnings      []Warning
-
-	// Filter and text phases.
-	tags            uint64 // bits of Filtering.Tags
-	replaced        []replacement
-	hold            int
-	replacementText []byte // texts of replacements, concatenated
-
-	// Models and router phases.
-	models  [][]byte
-	next    []byte // cursor of the next page
-	order   []int
-	explain []byte
+	responseOutput
+	requestOutput
+	filterOutput
+	choices
 
 	extra   []byte // scratch: an extra member, or a decoded string
 	summary []byte // scratch: Attempt.Summary as JSON
@@ -118,6 +80,57 @@ type call struct {
 
 	out      guestOutput
 	recorder importRecorder // of a request that is not replayed
+}
+
+// responseOutput is the output of a call that interprets a provider's response.
+type responseOutput struct {
+	batch    response.Batch
+	failure  *apierror.Error // from fail
+	done     bool            // done(0) was called
+	state    []byte
+	stateSet bool      // state_set was called
+	tools    []toolKey // tool calls opened in this call
+	texts    textCount
+	unknown  []string // elements of the provider's response that the plugin has reported as unknown
+	ignored  []string // numbers used by the plugin that this host does not know
+}
+
+// requestOutput is the output of a call that builds a request, or one for a list of models.
+type requestOutput struct {
+	edits         jsondoc.Edits
+	path          []byte
+	refused       refusal // the last refused path or tag
+	refusedHeader refusal
+	refusedAnswer error
+	headers       []Header
+	own           []byte // body written by the plugin
+	writesBody    bool   // the plugin writes the body instead of editing the client's
+	parts         []partStart
+	copied        int64 // bytes copied by request_copy
+	aliases       []alias
+	answerSet     bool // answer was called
+	framing       abi.Framing
+	eventsAreJSON bool
+	dialect       abi.Dialect
+	options       native.Options
+	warnings      []Warning
+}
+
+// filterOutput is the output of a call of a filter.
+type filterOutput struct {
+	filterRefused   filterRefusal
+	tags            uint64 // bits of Filtering.Tags
+	replaced        []replacement
+	hold            int
+	replacementText []byte // texts of replacements, concatenated
+}
+
+// choices are the output of a call that lists models, and of a router.
+type choices struct {
+	models  [][]byte
+	next    []byte // cursor of the next page
+	order   []int
+	explain []byte
 }
 
 type (

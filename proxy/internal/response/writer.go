@@ -78,15 +78,20 @@ type Writer struct {
 	id, name  []byte     // escaped ID and name of the tool call that is starting
 	tier      []byte     // service tier that the provider has reported, if any
 
-	held        int   // bytes of default texts
-	textBytes   int64 // bytes of texts so far, for the estimate of completion tokens
-	dropped     int   // see Dropped
-	events      bool  // an event or a failure was applied
-	anyItems    bool  // an item was applied
-	doneNow     bool  // the provider has declared the response complete
-	unfinished  bool  // see Unfinished
-	partialCall bool  // see PartialCall
-	doneAtEnd   bool  // the response is complete if the body ends cleanly
+	held      int   // bytes of default texts
+	textBytes int64 // bytes of texts so far, for the estimate of completion tokens
+	dropped   int   // see Dropped
+	events    bool  // an event or a failure was applied
+	anyItems  bool  // an item was applied
+	ending
+}
+
+// ending is how far the response has ended, and how.
+type ending struct {
+	doneNow     bool // the provider has declared the response complete
+	unfinished  bool // see Unfinished
+	partialCall bool // see PartialCall
+	doneAtEnd   bool // the response is complete if the body ends cleanly
 	complete    bool
 	revoked     bool // the response was complete when it was revoked, so the counts are final
 	ended       bool // the provider has ended the response, with its completion or with an error
