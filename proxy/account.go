@@ -41,7 +41,7 @@ func (x *completion) countLimit(e *apierror.Error) *apierror.Error {
 	}
 	if limit, ok := errors.AsType[*spend.LimitError](e.Cause); ok {
 		m, reason := x.server.metrics, limitRejections[limit.Limit]
-		m.RejectKey(x.key.Name(), reason)
+		m.RejectKey(x.key.Series(), reason)
 		switch limit.Scope.Kind {
 		case spend.Team:
 			m.RejectTeam(limit.Scope.Name, reason)

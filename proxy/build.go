@@ -13,6 +13,7 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/internal/access"
 	"github.com/sluice-gateway/sluice/proxy/internal/accounting"
 	"github.com/sluice-gateway/sluice/proxy/internal/filter"
+	"github.com/sluice-gateway/sluice/proxy/internal/identity"
 	"github.com/sluice-gateway/sluice/proxy/internal/ownership"
 	"github.com/sluice-gateway/sluice/proxy/internal/plugin"
 	"github.com/sluice-gateway/sluice/proxy/internal/plugin/modules"
@@ -34,6 +35,7 @@ type builder struct {
 	plugins  *plugin.Host
 	books    *accounting.Books
 	policies policies.Lasting
+	issuers  *identity.Directory
 	open     *openGenerations
 	log      *slog.Logger
 	now      func() time.Time
@@ -99,7 +101,14 @@ func (b *builder) fill(ctx context.Context, g, old *generation) error {
 		return err
 	}
 	if cfg.Server.Auth == config.AuthKeys {
-		g.keys = access.New(cfg.Keys)
+		if g.tokens, err = b.issuers.Open(cfg); err != nil {
+			return err
+		}
+		var tokens access.Verifier
+		if g.tokens != nil {
+			tokens = g.tokens
+		}
+		g.keys = access.New(cfg.Keys, tokens)
 	}
 	if g.accounts, err = b.books.Accounts(cfg); err != nil {
 		return err

@@ -238,7 +238,7 @@ func decideExplained(ctx context.Context, x *completion) (Explained, error) {
 // of their provider. It returns the error if that applies to all of them.
 func foreseeSkips(x *completion, d *routing.Decision) (e *apierror.Error) {
 	skipped := 0
-	x.holds.Open(0, x.generation.accounts, x.key, x.model)
+	x.holds.Open(0, x.generation.accounts, x.key, x.model, x.server.now())
 	for _, i := range d.Order() {
 		t := &x.policy.Targets[i]
 		code, failed := routing.Unpriced, x.holds.CheckPriced(t)

@@ -22,6 +22,7 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/internal/clientapi"
 	"github.com/sluice-gateway/sluice/proxy/internal/endpoint"
 	"github.com/sluice-gateway/sluice/proxy/internal/filter"
+	"github.com/sluice-gateway/sluice/proxy/internal/identity"
 	"github.com/sluice-gateway/sluice/proxy/internal/modellist"
 	"github.com/sluice-gateway/sluice/proxy/internal/plugin"
 	"github.com/sluice-gateway/sluice/proxy/internal/rescue"
@@ -40,7 +41,8 @@ import (
 // reference closes the generation.
 type generation struct {
 	config    *config.Config
-	keys      *access.Keys // nil if authentication is disabled
+	keys      *access.Keys       // nil if authentication is disabled
+	tokens    *identity.Verifier // nil without [[issuers]]
 	accounts  *spend.Accounts
 	catalog   *catalog.Catalog
 	plugins   *plugin.Set
@@ -120,6 +122,7 @@ func (g *generation) close() {
 			part(p.client.Close)
 		}
 	}
+	part(g.tokens.Close)
 	part(func() { g.open.remove(g) })
 	if g.plugins != nil {
 		part(g.plugins.Close)

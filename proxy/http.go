@@ -19,6 +19,7 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/internal/downstream"
 	"github.com/sluice-gateway/sluice/proxy/internal/endpoint"
 	"github.com/sluice-gateway/sluice/proxy/internal/failure"
+	"github.com/sluice-gateway/sluice/proxy/internal/holds"
 	"github.com/sluice-gateway/sluice/proxy/internal/modellist"
 	"github.com/sluice-gateway/sluice/proxy/internal/rescue"
 	"github.com/sluice-gateway/sluice/proxy/internal/responses"
@@ -214,7 +215,7 @@ func (g *generation) setRateLimitHeaders(h *fasthttp.ResponseHeader, key *access
 		return
 	}
 	var requests, tokens rateLimit
-	for _, account := range [...]*spend.Account{g.accounts.Account(spend.Key, key.Name()), g.accounts.Account(spend.Team, key.Team())} {
+	for _, account := range [...]*spend.Account{holds.KeyAccount(g.accounts, key, now), g.accounts.Account(spend.Team, key.Team())} {
 		if account != nil {
 			s := account.Remaining(now)
 			requests.tighten(rateLimit{s.Limits.RequestsPerMinute, s.Requests, s.RequestsReset})

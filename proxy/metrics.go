@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/sluice-gateway/sluice/proxy/config"
+	"github.com/sluice-gateway/sluice/proxy/internal/access"
 	"github.com/sluice-gateway/sluice/proxy/internal/admin"
 	"github.com/sluice-gateway/sluice/proxy/internal/breaker"
 	"github.com/sluice-gateway/sluice/proxy/internal/routing"
@@ -288,6 +289,9 @@ func seconds(t time.Time) float64 { return float64(t.UnixMilli()) / 1000 }
 // only, because providers may list thousands of models.
 func setMetricNames(m *telemetry.Metrics, cfg *config.Config) {
 	var n telemetry.Names
+	for i := range cfg.Identities {
+		n.Keys = append(n.Keys, access.Series(i))
+	}
 	for i := range cfg.Keys {
 		n.Keys = append(n.Keys, cfg.Keys[i].Name)
 	}

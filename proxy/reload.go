@@ -176,7 +176,7 @@ func logReload(log *slog.Logger, c config.Changes, generation int64, took time.D
 	for _, section := range []struct {
 		name string
 		config.Change
-	}{{"teams", c.Teams}, {"keys", c.Keys}, {"plugins", c.Plugins}, {"providers", c.Providers}, {"models", c.Models}} {
+	}{{"teams", c.Teams}, {"keys", c.Keys}, {"issuers", c.Issuers}, {"plugins", c.Plugins}, {"providers", c.Providers}, {"models", c.Models}} {
 		add(section.name+"_added", section.Added)
 		add(section.name+"_removed", section.Removed)
 		add(section.name+"_changed", section.Changed)
@@ -186,6 +186,9 @@ func logReload(log *slog.Logger, c config.Changes, generation int64, took time.D
 	}
 	if c.Filters {
 		c.Members = append(c.Members, "filters")
+	}
+	if c.Identities {
+		c.Members = append(c.Members, "identities")
 	}
 	add("changed", c.Members)
 	if c.None() {

@@ -114,7 +114,7 @@ func (x *completion) accept(ctx *fasthttp.RequestCtx, to endpoint.ID, rest []byt
 	if !ok || !key.Allows(facts.Model) {
 		if ok {
 			s.metrics.Refuse(telemetry.RefusedModel)
-			s.metrics.RejectKey(key.Name(), telemetry.RejectedModel)
+			s.metrics.RejectKey(key.Series(), telemetry.RejectedModel)
 		}
 		return x.generation.missingModel(&ctx.Request.Header, key, facts.Model, ok)
 	}
@@ -140,7 +140,7 @@ func (x *completion) accept(ctx *fasthttp.RequestCtx, to endpoint.ID, rest []byt
 	if len(x.policy.Targets) == 0 {
 		return modellist.NotFound(facts.Model)
 	}
-	x.holds.Open(s.newJournalID(), x.generation.accounts, key, m)
+	x.holds.Open(s.newJournalID(), x.generation.accounts, key, m, s.now())
 	if e := x.holds.CheckTargets(x.policy.Targets); e != nil {
 		return x.countLimit(e)
 	}

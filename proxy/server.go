@@ -44,6 +44,7 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/internal/capacity"
 	"github.com/sluice-gateway/sluice/proxy/internal/downstream"
 	"github.com/sluice-gateway/sluice/proxy/internal/failure"
+	"github.com/sluice-gateway/sluice/proxy/internal/identity"
 	"github.com/sluice-gateway/sluice/proxy/internal/journal"
 	"github.com/sluice-gateway/sluice/proxy/internal/ownership"
 	"github.com/sluice-gateway/sluice/proxy/internal/plugin"
@@ -173,6 +174,10 @@ func New(ctx context.Context, o Options) (*Server, error) {
 		canaryOptions.Dir = func() (string, error) { return s.books.StateFolder("canary") }
 	}
 	s.canaries = canary.New(canaryOptions)
+	issuers := identity.Options{Log: o.Log, Now: o.Now}
+	if o.StateDir != "" && !o.Offline {
+		issuers.Dir = func() (string, error) { return s.books.StateFolder("issuers") }
+	}
 	if s.plugins, err = plugin.New(o.plugins()); err != nil {
 		s.books.Close()
 		return nil, fmt.Errorf("plugin engine: %w", err)
@@ -181,7 +186,7 @@ func New(ctx context.Context, o Options) (*Server, error) {
 		Gateway: s, Metrics: s.metrics, Hosts: cfg.Admin.Hosts, Log: s.log, Recent: s.account.Recent, Token: cfg.Admin.Token.Reveal(),
 	})
 	s.builder = builder{
-		bundled: o.Bundled, plugins: s.plugins, policies: policies.Lasting{Registry: &s.registry, Canaries: s.canaries}, books: s.books, open: &s.open, log: s.log, now: s.now,
+		bundled: o.Bundled, plugins: s.plugins, policies: policies.Lasting{Registry: &s.registry, Canaries: s.canaries}, issuers: identity.New(issuers), books: s.books, open: &s.open, log: s.log, now: s.now,
 		panicked: s.logAnyPanic,
 	}
 	g, err := s.builder.build(ctx, cfg, nil)
@@ -481,6 +486,7 @@ func (s *Server) Close() {
 		s.reloading.Unlock()
 		// Wait for replaced generations too, because their plugins run in the engine.
 		s.open.unclosed.Wait()
+		s.builder.issuers.Wait()
 		if err := s.plugins.Close(); err != nil {
 			s.log.Warn("close plugin engine", "error", err)
 		}

@@ -126,20 +126,24 @@ func firstInstant(year int, month time.Month, day int, zone *time.Location) time
 // maxBudget is the largest budget, in US dollars. JSON and Lua represent nano-dollars exactly up to 2^53.
 const maxBudget = 9_000_000
 
-// scope is a key, team, model or provider with limits or budgets, which are checked when the whole configuration has
+// scope is a key, identity, team, model or provider with limits or budgets, which are checked when the whole configuration has
 // been read.
 type scope struct {
 	table   table
-	kind    string // "key", "team", "model" or "provider"
+	kind    string // "key", "identity", "team", "model" or "provider"
 	name    string
-	key     int // of a key: its index in Config.Keys
+	index   int // of a key or an identity: its index in Config
 	limits  Limits
 	budgets []Budget
 }
 
 // bounds reads limits and budgets of a key, team, model or provider.
 func (l *loader) bounds(t *table, kind, name string) (Limits, []Budget) {
-	s := scope{*t, kind, name, len(l.cfg.Keys), l.limits(t), l.budgets(t)}
+	index := len(l.cfg.Keys)
+	if kind == "identity" {
+		index = len(l.cfg.Identities)
+	}
+	s := scope{*t, kind, name, index, l.limits(t), l.budgets(t)}
 	if s.limits != (Limits{}) || len(s.budgets) > 0 {
 		l.scopes = append(l.scopes, s)
 	}
@@ -230,6 +234,12 @@ func (l *loader) checkScopes() {
 	for i := range l.cfg.Keys {
 		teams[l.cfg.Keys[i].Team] = true
 	}
+	byClaim := false // tokens name the teams of their principals
+	for i := range l.cfg.Identities {
+		d := &l.cfg.Identities[i]
+		teams[string(d.Team)], teams[d.TeamDefault] = true, true
+		byClaim = byClaim || len(d.Team.Parts()) > 1
+	}
 	first := len(l.d.warnings)
 	for i := range l.scopes {
 		s := &l.scopes[i]
@@ -239,9 +249,9 @@ func (l *loader) checkScopes() {
 		}
 		fail := func(format string, args ...any) { s.table.fail(s.table.lookUp(member), member, format, args...) }
 		switch {
-		case (s.kind == "key" || s.kind == "team") && l.cfg.Server.Auth == AuthNone:
+		case (s.kind == "key" || s.kind == "team" || s.kind == "identity") && l.cfg.Server.Auth == AuthNone:
 			fail(`can never apply: server.auth is "none"`)
-		case s.kind == "team" && !teams[s.name]:
+		case s.kind == "team" && !teams[s.name] && !byClaim:
 			fail("can never apply: no client key belongs to the team")
 		case s.kind == "provider" && len(l.targetsOf(s)) == 0 && !l.usesListedModels(s):
 			fail("can never apply: no model has a target at the provider")
@@ -285,7 +295,7 @@ func combined(warnings []Error) (all []Error) {
 
 // checkTeam checks that limits and budgets of a key are not larger than those of its team.
 func (l *loader) checkTeam(key *scope) {
-	name := l.cfg.Keys[key.key].Team
+	name := l.cfg.Keys[key.index].Team
 	t, there := l.teamNames[name]
 	if !there {
 		return
@@ -353,8 +363,13 @@ type pricedTarget struct {
 // lists of patterns.
 func (l *loader) targetsOf(s *scope) (all []pricedTarget) {
 	var patterns []Glob
-	if s.kind == "key" {
-		patterns = l.cfg.Keys[s.key].Models
+	principal := s.kind == "key" || s.kind == "identity"
+	if principal {
+		if s.kind == "key" {
+			patterns = l.cfg.Keys[s.index].Models
+		} else {
+			patterns = l.cfg.Identities[s.index].Models
+		}
 		id := fmt.Sprintf("%q", patterns)
 		if known, there := l.keyTargets[id]; there {
 			return known
@@ -371,7 +386,7 @@ func (l *loader) targetsOf(s *scope) (all []pricedTarget) {
 			switch {
 			case s.kind == "model" && m.ID != s.name:
 			case s.kind == "provider" && t.Provider != s.name:
-			case s.kind == "key" && !slices.ContainsFunc(patterns, func(g Glob) bool { return g.Match(m.ID) }):
+			case principal && !slices.ContainsFunc(patterns, func(g Glob) bool { return g.Match(m.ID) }):
 			default:
 				all = append(all, pricedTarget{m.ID, t.Pricing.Known})
 			}
@@ -401,6 +416,7 @@ func (l *loader) listingProviders(s *scope) (all []*Provider) {
 // Budgeted reports whether there are budgets. Their counts must survive a restart.
 func (c *Config) Budgeted() bool {
 	return slices.ContainsFunc(c.Keys, func(k Key) bool { return len(k.Budgets) > 0 }) ||
+		slices.ContainsFunc(c.Identities, func(d Identity) bool { return len(d.Budgets) > 0 }) ||
 		slices.ContainsFunc(c.Teams, func(t Team) bool { return len(t.Budgets) > 0 }) ||
 		slices.ContainsFunc(c.Models, func(m Model) bool { return len(m.Budgets) > 0 }) ||
 		slices.ContainsFunc(c.Providers, func(p Provider) bool { return len(p.Budgets) > 0 })

@@ -10,11 +10,12 @@ import (
 
 // Changes are the differences between two configurations, by name. They contain no values, which may be credentials.
 type Changes struct {
-	Teams, Keys, Plugins, Providers, Models Change
+	Teams, Keys, Issuers, Plugins, Providers, Models Change
 
-	Members []string // changed keys of [server], [admin], [responses] and [store], such as "server.max_body"
-	Router  bool
-	Filters bool
+	Members    []string // changed keys of [server], [admin], [responses] and [store], such as "server.max_body"
+	Router     bool
+	Filters    bool
+	Identities bool
 }
 
 // Change lists names in the order of the configuration.
@@ -35,6 +36,10 @@ func (c *Config) Since(old *Config) Changes {
 			return slices.Equal(a.Models, b.Models) && a.Secret == b.Secret && a.File == b.File && a.Digest == b.Digest && a.NotBefore.Equal(b.NotBefore) && a.Expires.Equal(b.Expires) &&
 				a.Disabled == b.Disabled && a.Limits == b.Limits && slices.Equal(a.Budgets, b.Budgets) && a.Team == b.Team && a.Explain == b.Explain && maps.Equal(a.Tags, b.Tags)
 		}),
+		Issuers: change(old.Issuers, c.Issuers, func(s *Issuer) string { return s.Name }, func(a, b Issuer) bool {
+			a.Pos = b.Pos
+			return reflect.DeepEqual(a, b)
+		}),
 		Plugins: change(old.Plugins, c.Plugins, func(p *Plugin) string { return p.Name }, func(a, b Plugin) bool {
 			a.Pos, a.InUse = b.Pos, b.InUse
 			return reflect.DeepEqual(a, b)
@@ -50,6 +55,10 @@ func (c *Config) Since(old *Config) Changes {
 		}),
 		Members: slices.Concat(members("server", old.Server, c.Server), members("admin", old.Admin, c.Admin), members("responses", old.Responses, c.Responses), storeMembers(old.Store, c.Store)),
 		Router:  !sameRouter(old.Router, c.Router),
+		Identities: !slices.EqualFunc(old.Identities, c.Identities, func(a, b Identity) bool {
+			a.Pos = b.Pos
+			return reflect.DeepEqual(a, b)
+		}),
 		Filters: !slices.EqualFunc(old.Filters, c.Filters, func(a, b Filter) bool {
 			a.Pos = b.Pos
 			return reflect.DeepEqual(a, b)

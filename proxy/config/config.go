@@ -46,23 +46,25 @@ type Options struct {
 
 // Config is a complete configuration. Options and Settings, which plugins can read, contain no credential.
 type Config struct {
-	Path      string   // as passed to Load or Parse
-	Included  []string // included files, in the order in which they are merged, and the price list
-	PriceFile string   // the operator's price list; "" if there is none
-	Folders   []string // folders that are searched for files to include
-	Server    Server
-	Admin     Admin
-	Responses Responses
-	Store     Store
-	Teams     []Team
-	Keys      []Key
-	Plugins   []Plugin // declared plugins, and bundled plugins that are referred to
-	Providers []Provider
-	Models    []Model
-	Filters   []Filter // in the order in which they run
-	Router    Router
-	Warnings  Errors // settings that are valid, but probably not intended
-	Values    []Value
+	Path       string   // as passed to Load or Parse
+	Included   []string // included files, in the order in which they are merged, and the price list
+	PriceFile  string   // the operator's price list; "" if there is none
+	Folders    []string // folders that are searched for files to include
+	Server     Server
+	Admin      Admin
+	Responses  Responses
+	Store      Store
+	Teams      []Team
+	Keys       []Key
+	Issuers    []Issuer
+	Identities []Identity // in the order in which they are tried
+	Plugins    []Plugin   // declared plugins, and bundled plugins that are referred to
+	Providers  []Provider
+	Models     []Model
+	Filters    []Filter // in the order in which they run
+	Router     Router
+	Warnings   Errors // settings that are valid, but probably not intended
+	Values     []Value
 
 	prices priceLists
 }
@@ -412,9 +414,13 @@ func (l *loader) load(root table) {
 	l.store(root.table("store"))
 	l.teams(root.tables("teams"))
 	l.keys(root.tables("keys"))
+	l.issuers(root.tables("issuers"))
+	identities := root.tables("identities")
+	l.identities(identities)
 	l.pluginTables(root.table("plugins"))
 	l.providerTables(root.table("providers"))
 	l.router(root.table("router"))
+	l.checkPseudonyms(identities)
 	l.models(root.tables("models"))
 	l.priceFile(root.table("pricing"))
 	l.priceTargets()

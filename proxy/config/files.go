@@ -41,5 +41,8 @@ func (c *Config) Files() []string {
 	for i := range c.Keys {
 		add(c.Keys[i].File)
 	}
+	for i := range c.Issuers {
+		add(c.Issuers[i].File)
+	}
 	return files
 }

@@ -115,7 +115,7 @@ func (t *table) tags(name string) []string {
 func (l *loader) checkApplies(t *table, f *Filter) {
 	c := l.cfg
 	if len(f.Keys) > 0 && t.has("keys") && c.Server.Auth != AuthNone && len(c.Keys) > 0 && !slices.ContainsFunc(f.Keys, func(g Glob) bool {
-		return slices.ContainsFunc(c.Keys, func(k Key) bool { return g.Match(k.Name) })
+		return c.mayBePrincipal(g) || slices.ContainsFunc(c.Keys, func(k Key) bool { return g.Match(k.Name) })
 	}) {
 		t.fail(t.lookUp("keys"), "keys", "no client key matches: the filter would never be used")
 	}

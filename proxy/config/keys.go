@@ -88,11 +88,7 @@ func (l *loader) teamOf(t *table) string {
 		return ""
 	}
 	if !contains(l.teamNames, name) {
-		var known []string
-		for _, team := range l.cfg.Teams {
-			known = append(known, team.Name)
-		}
-		t.fail(n, "team", "unknown team %s%s; declare teams with [[teams]]", show(n), suggest(name, known))
+		t.fail(n, "team", "unknown team %s%s; declare teams with [[teams]]", show(n), suggest(name, l.teamList()))
 	}
 	return name
 }

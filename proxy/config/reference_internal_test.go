@@ -24,6 +24,9 @@ func TestReferenceHasEveryKey(t *testing.T) {
 			budgets = [{ }]
 			[[keys]]
 			budgets = [{ }]
+			[[issuers]]
+			[[identities]]
+			budgets = [{ }]
 			[plugins.x]
 			[providers.x]
 			budgets = [{ }]
@@ -243,6 +246,20 @@ func parseWith(t *testing.T, path, value string) (*Config, error) {
 	}
 	if strings.HasPrefix(path, "providers.NAME.probe.") {
 		root["providers"].(map[string]any)["x"].(map[string]any)["probe"] = map[string]any{"read": []any{"waiting"}}
+	}
+	if strings.HasPrefix(path, "issuers") || strings.HasPrefix(path, "identities") {
+		issuer := map[string]any{"name": "i", "url": "https://i.example.com", "audience": "a"}
+		identity := map[string]any{"issuer": "i", "name": "{sub}"}
+		if strings.HasPrefix(path, "identities[].budgets[].") {
+			identity["budgets"] = budgets
+		}
+		if strings.Contains(path, ".team_default") {
+			identity["team"] = "{team}"
+		}
+		root["issuers"], root["identities"] = []any{issuer}, []any{identity}
+	}
+	if strings.HasPrefix(path, "identities[].pseudonym") {
+		root["router"].(map[string]any)["salt"] = "pepper"
 	}
 	if strings.HasPrefix(path, "teams[].") {
 		root["keys"].([]any)[0].(map[string]any)["team"] = "t"

@@ -140,7 +140,7 @@ func (l *loader) resolveAuth() {
 		}
 		l.d.errs = append(l.d.errs, newError(l.d.file, at, "server.listen", fmt.Sprintf(devListen, s.Listen)))
 		return
-	case s.Auth == "" && len(l.cfg.Keys) > 0:
+	case s.Auth == "" && l.cfg.authenticates():
 		s.Auth = AuthKeys
 	case s.Auth == "" && reachable:
 		if len(l.d.errs) == 0 {
@@ -153,9 +153,9 @@ func (l *loader) resolveAuth() {
 		}
 	case s.Auth == "":
 		s.Auth = AuthNone
-	case s.Auth == AuthKeys && len(l.cfg.Keys) == 0:
-		l.d.fail(l.listenAt, "server.auth", `auth is "keys", but no [[keys]] are configured`)
-	case s.Auth == AuthNone && len(l.cfg.Keys) > 0:
+	case s.Auth == AuthKeys && !l.cfg.authenticates():
+		l.d.fail(l.listenAt, "server.auth", `auth is "keys", but no [[keys]] or [[issuers]] are configured`)
+	case s.Auth == AuthNone && l.cfg.authenticates():
 		l.d.warn(l.listenAt, "server.auth", `auth is "none": the configured keys are ignored`)
 	}
 	if s.Auth != AuthKeys || !reachable {
@@ -176,6 +176,9 @@ func (l *loader) resolveAuth() {
 		}
 	}
 }
+
+// authenticates reports whether there is anything that a client can authenticate with.
+func (c *Config) authenticates() bool { return len(c.Keys) > 0 || len(c.Issuers) > 0 }
 
 // ShippedKey is the client key of the gateway.toml that is shipped with the gateway. It is public.
 const ShippedKey = "sk-local"

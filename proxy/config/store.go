@@ -212,6 +212,7 @@ func (c *Config) Shares() bool {
 		return l.WhenDown != NoStore || slices.ContainsFunc(budgets, func(b Budget) bool { return b.WhenDown != NoStore })
 	}
 	return slices.ContainsFunc(c.Keys, func(k Key) bool { return shares(k.Limits, k.Budgets) }) ||
+		slices.ContainsFunc(c.Identities, func(d Identity) bool { return shares(d.Limits, d.Budgets) }) ||
 		slices.ContainsFunc(c.Teams, func(t Team) bool { return shares(t.Limits, t.Budgets) }) ||
 		slices.ContainsFunc(c.Models, func(m Model) bool { return shares(m.Limits, m.Budgets) }) ||
 		slices.ContainsFunc(c.Providers, func(p Provider) bool { return shares(p.Limits, p.Budgets) })

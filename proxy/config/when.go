@@ -70,19 +70,14 @@ func (l *loader) reachable(t *table, w *When) {
 	if len(w.Teams) > 0 {
 		l.checkMatches(t, "team", "no team", func(g Glob) bool {
 			return slices.ContainsFunc(c.Teams, func(team Team) bool { return g.Match(team.Name) })
-		}, func() (names []string) {
-			for _, team := range c.Teams {
-				names = append(names, team.Name)
-			}
-			return names
-		})
+		}, l.teamList)
 	}
 	if c.Server.Auth == AuthNone || len(c.Keys) == 0 {
 		return // without keys, as in a configuration for development, the conditions cannot be checked
 	}
 	if len(w.Keys) > 0 {
 		l.checkMatches(t, "key", "no client key", func(g Glob) bool {
-			return slices.ContainsFunc(c.Keys, func(k Key) bool { return g.Match(k.Name) })
+			return c.mayBePrincipal(g) || slices.ContainsFunc(c.Keys, func(k Key) bool { return g.Match(k.Name) })
 		}, func() (names []string) {
 			for _, k := range c.Keys[:min(len(c.Keys), 1000)] {
 				names = append(names, k.Name)
@@ -103,6 +98,11 @@ func (l *loader) reachable(t *table, w *When) {
 				}
 				names = append(names, name)
 			}
+		}
+		for i := range c.Identities {
+			value, has := c.Identities[i].Tags[m.Name]
+			found = found || has
+			matches = matches || has && slices.ContainsFunc(m.Values, func(g Glob) bool { return g.Match(value) })
 		}
 		slices.Sort(names)
 		slices.Sort(values)

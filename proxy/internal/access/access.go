@@ -1,8 +1,8 @@
 // Package access authenticates clients by their keys and decides which models a key may use.
 //
 // It parses the Authorization header and other headers that carry a key, looks up keys, and limits invalid keys per
-// address. What keys use is counted by package spend. Keys come only from the configuration, and all state is in
-// memory.
+// address. What keys use is counted by package spend. Keys come from the configuration, and all state is in memory. A
+// client that presents a token instead of a key is authenticated by a Verifier, which gives it a Key of its own.
 //
 // A presented key is hashed first, and only the digest is looked up, so that neither timing nor a log or error reveals
 // any part of a key.
@@ -29,10 +29,19 @@ import (
 // Keys is a set of client keys.
 type Keys struct {
 	byDigest map[config.Digest]*Key
-	unknown  *Key // stands in for a key that does not exist, so that lookups take the same path
+	tokens   Verifier // nil if only keys are accepted
+	unknown  *Key     // stands in for a key that does not exist, so that lookups take the same path
 }
 
-// Key is one client key.
+// Verifier authenticates clients by tokens. It is safe for concurrent use.
+type Verifier interface {
+	// Verify returns the key of a token's holder, or the error to respond with. It returns neither if the text is not a
+	// token. digest is the SHA-256 of text, which Verify does not retain.
+	Verify(text []byte, digest config.Digest, now time.Time) (*Key, *apierror.Error)
+}
+
+// Key is one client key, or a principal: the holder of a token, who has the rights and limits of an entry of
+// [[identities]].
 type Key struct {
 	name      string
 	digest    config.Digest
@@ -45,11 +54,15 @@ type Key struct {
 	tags      map[string]string
 	explain   bool
 	tagText   string // the tags in the ledger's format
+
+	principal *config.Identity // nil for a key of the configuration
+	account   string           // of a principal
+	series    string           // of a principal
 }
 
-// New returns the set of the configured keys.
-func New(keys []config.Key) *Keys {
-	k := &Keys{byDigest: make(map[config.Digest]*Key, len(keys)), unknown: &Key{disabled: true}}
+// New returns the set of the configured keys. tokens verifies what is not a key; it may be nil.
+func New(keys []config.Key, tokens Verifier) *Keys {
+	k := &Keys{tokens: tokens, byDigest: make(map[config.Digest]*Key, len(keys)), unknown: &Key{disabled: true}}
 	all := make([]Key, len(keys))
 	for i := range keys {
 		c := &keys[i]
@@ -198,6 +211,11 @@ func (k *Keys) find(presented []byte, ok bool, now time.Time) (*Key, *apierror.E
 	case !ok:
 		return nil, invalidKey(ErrMalformed)
 	case !known || !same:
+		if k.tokens != nil {
+			if key, e := k.tokens.Verify(presented, digest, now); key != nil || e != nil {
+				return key, e
+			}
+		}
 		return nil, invalidKey(ErrUnknown)
 	case cause != nil:
 		return nil, invalidKey(&KeyError{key.name, cause})

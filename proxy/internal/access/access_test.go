@@ -30,7 +30,7 @@ func keys() *access.Keys {
 	early.NotBefore = now.Add(time.Nanosecond)
 	window := key("window", "sk-window", "*")
 	window.NotBefore, window.Expires = now, now.Add(time.Nanosecond)
-	return access.New([]config.Key{key("good", "sk-good", "demo", "gpt-*", "a/*/b"), disabled, expired, early, window})
+	return access.New([]config.Key{key("good", "sk-good", "demo", "gpt-*", "a/*/b"), disabled, expired, early, window}, nil)
 }
 
 func check(k *access.Keys, headers ...string) (*access.Key, *apierror.Error) {
@@ -149,7 +149,7 @@ func TestRejectionNamesKey(t *testing.T) {
 }
 
 func TestNoKeysRejectsEveryone(t *testing.T) {
-	none := access.New(nil)
+	none := access.New(nil, nil)
 	for _, h := range []string{"Bearer x", "Bearer", ""} {
 		if k, e := check(none, h); e == nil {
 			t.Errorf("%q is accepted as %v", h, k)
@@ -170,7 +170,7 @@ func TestKeyModelRestriction(t *testing.T) {
 			t.Errorf("Allows(%q): got %t, want %t", model, got, want)
 		}
 	}
-	if access.New([]config.Key{key("none", "x")}) == nil || new(access.Key).Allows("demo") {
+	if access.New([]config.Key{key("none", "x")}, nil) == nil || new(access.Key).Allows("demo") {
 		t.Error("a key without models may use one")
 	}
 	if a := access.Anonymous(); !a.Allows("anything") || a.Name() != "" {
@@ -195,7 +195,7 @@ func TestNewSecretMatchesDigest(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if k, e := check(access.New(c.Keys), "Bearer "+secret); e != nil || k.Name() != "new" {
+		if k, e := check(access.New(c.Keys, nil), "Bearer "+secret); e != nil || k.Name() != "new" {
 			t.Fatalf("the key is rejected: %v", e)
 		}
 	}
@@ -207,7 +207,7 @@ func many(n int) (*access.Keys, [][]byte) {
 	for i := range all {
 		all[i] = key(fmt.Sprint("client-", i), fmt.Sprint("sk-", i), "gpt-*")
 	}
-	return access.New(all), [][]byte{fmt.Appendf(nil, "Bearer sk-%d", n/2)}
+	return access.New(all, nil), [][]byte{fmt.Appendf(nil, "Bearer sk-%d", n/2)}
 }
 
 // covers: F14

@@ -35,7 +35,7 @@ func BenchmarkTimingOfInvalidKeys(b *testing.B) {
 	for range 1000 {
 		all = append(all, key("other", "sk-sluice-"+random(length), "*"))
 	}
-	k := access.New(all)
+	k := access.New(all, nil)
 	// other is a character that is not c.
 	other := func(c byte) string {
 		for {

@@ -119,7 +119,7 @@ func (c *Controller) Admit(r *Arrival) (*access.Key, *apierror.Error) {
 		return key, loopDetected(hops)
 	}
 	if r.Reservation != nil {
-		return key, c.ReserveFor(r.Reservation, key.Name(), r.Waiter)
+		return key, c.ReserveFor(r.Reservation, key.Name(), key.Principal() != nil, r.Waiter)
 	}
 	return key, c.check(key.Name(), size)
 }

@@ -28,11 +28,14 @@ type Waiter interface {
 }
 
 // flow is the completions of one key.
-type flow struct{ n atomic.Int64 } // in flight or waiting
+type flow struct {
+	n         atomic.Int64 // in flight or waiting
+	principal string       // name of the principal; "" for a key
+}
 
 // fairness are the flows of a Limiter, and the queue of requests that wait for capacity.
 type fairness struct {
-	flows   sync.Map     // *flow by the name of its key; they stay, as there are not more than keys
+	flows   sync.Map     // *flow by the name of its key; those of keys stay, those of principals are removed once they are empty
 	active  atomic.Int64 // flows with completions in flight or waiting
 	waiting atomic.Int64 // length of queue
 
@@ -40,10 +43,14 @@ type fairness struct {
 	queue []chan struct{} // each closed when its request is admitted
 }
 
-func (a *fairness) flow(key string) *flow {
+func (a *fairness) flow(key string, isPrincipal bool) *flow {
 	f, there := a.flows.Load(key)
 	if !there {
-		f, _ = a.flows.LoadOrStore(key, new(flow))
+		created := new(flow)
+		if isPrincipal {
+			created.principal = key
+		}
+		f, _ = a.flows.LoadOrStore(key, created)
 	}
 	return f.(*flow)
 }
@@ -60,12 +67,16 @@ func (a *fairness) join(f *flow) int64 {
 func (a *fairness) leave(f *flow) {
 	if f.n.Add(-1) == 0 {
 		a.active.Add(-1)
+		if f.principal != "" {
+			// A completion that joins it meanwhile still counts, but further ones of the principal have a flow of their own.
+			a.flows.CompareAndDelete(f.principal, f)
+		}
 	}
 }
 
 // ReserveFor is like Reserve for a completion of a key, which may wait if the key is within its fair share.
-func (r *Limiter) ReserveFor(v *Reservation, key string, w Waiter) *apierror.Error {
-	f := r.flow(key)
+func (r *Limiter) ReserveFor(v *Reservation, key string, isPrincipal bool, w Waiter) *apierror.Error {
+	f := r.flow(key, isPrincipal)
 	n := r.join(f)
 	if r.Reserve(v) != nil {
 		if !r.isFair(n, r.active.Load()) {
@@ -92,7 +103,10 @@ func (r *Limiter) mayReserve(key string) bool {
 	if r.waiting.Load() == 0 && r.requests.Load() < r.maxRequests.Load() {
 		return true
 	}
-	n, active := r.flow(key).n.Load(), r.active.Load()
+	n, active := int64(0), r.active.Load()
+	if f, there := r.flows.Load(key); there {
+		n = f.(*flow).n.Load()
+	}
 	if n == 0 {
 		active++
 	}

@@ -74,7 +74,7 @@ func TestFairnessModel(t *testing.T) {
 				}
 				may := c.mayReserve(r.key)
 				go func() {
-					r.err = c.ReserveFor(&r.reservation, r.key, client{r.gone})
+					r.err = c.ReserveFor(&r.reservation, r.key, false, client{r.gone})
 					r.done.Store(true)
 				}()
 				admitted := len(inFlight) < limit
@@ -170,7 +170,7 @@ func TestFairShares(t *testing.T) {
 						all.Go(func() {
 							for time.Now().Before(end) {
 								var v Reservation
-								e := controller.ReserveFor(&v, fmt.Sprint(key), client{})
+								e := controller.ReserveFor(&v, fmt.Sprint(key), false, client{})
 								counts, pause := served, time.Second
 								if e != nil {
 									counts, pause = rejected, 100*time.Millisecond
@@ -211,7 +211,7 @@ func TestFairnessUnderContention(t *testing.T) {
 				default:
 				}
 				var v Reservation
-				_ = c.ReserveFor(&v, "large", client{})
+				_ = c.ReserveFor(&v, "large", false, client{})
 				if n := c.Requests(); n > limit {
 					t.Errorf("%d in flight, want at most %d", n, limit)
 				}
@@ -221,7 +221,7 @@ func TestFairnessUnderContention(t *testing.T) {
 	}
 	for range 300 {
 		var v Reservation
-		if e := c.ReserveFor(&v, "small", client{}); e != nil {
+		if e := c.ReserveFor(&v, "small", false, client{}); e != nil {
 			t.Fatalf("rejected: %v", e)
 		}
 		v.Release()
@@ -240,7 +240,7 @@ func BenchmarkReserve(b *testing.B) {
 		name    string
 		reserve func(*Reservation) *apierror.Error
 	}{
-		{"for a key", func(v *Reservation) *apierror.Error { return c.ReserveFor(v, "key", nil) }},
+		{"for a key", func(v *Reservation) *apierror.Error { return c.ReserveFor(v, "key", false, nil) }},
 		{"for none", c.Reserve},
 	} {
 		b.Run(of.name, func(b *testing.B) {

@@ -26,7 +26,7 @@ func (c *Controller) authenticate(r *Arrival) (*access.Key, *apierror.Error) {
 	case e != nil:
 		return nil, e
 	case r.Record != nil:
-		r.Record.Key, r.Record.Team = key.Name(), key.Team()
+		r.Record.Key, r.Record.Team, r.Record.Series = key.Name(), key.Team(), key.Series()
 	}
 	return key, nil
 }
@@ -78,7 +78,7 @@ func (c *Controller) recordWrongKey(r *Arrival, e *apierror.Error) *apierror.Err
 				e.Message = "Send the API key as " + own + ": YOUR_KEY, or as Authorization: Bearer YOUR_KEY. A key in another header or in the URL, which may be logged, is ignored."
 			}
 		}
-	case e.Code == "invalid_api_key" && perMinute > 0:
+	case (e.Code == "invalid_api_key" || e.Code == "invalid_token") && perMinute > 0:
 		limited, tooMany := c.authLimiter.RecordInvalidKey(peerAddress(r.Ctx), perMinute, r.Now)
 		if tooMany == nil {
 			break
@@ -105,6 +105,14 @@ func refusalReason(e *apierror.Error) telemetry.Refusal {
 		return telemetry.RefusedMissing
 	case e.Code == "duplicate_authorization":
 		return telemetry.RefusedTwice
+	case e.Code == "invalid_token":
+		return telemetry.RefusedToken
+	case e.Code == "token_expired":
+		return telemetry.RefusedExpired
+	case e.Code == "identity_not_allowed":
+		return telemetry.RefusedIdentity
+	case e.Code == "identity_unavailable":
+		return telemetry.RefusedUnavailable
 	case errors.Is(e.Cause, access.ErrMalformed):
 		return telemetry.RefusedMalformed
 	case errors.Is(e.Cause, access.ErrDisabled):

@@ -49,7 +49,7 @@ func TestReleaseReturnsEverything(t *testing.T) {
 	c := newController(1, 1<<30)
 	for range 2 {
 		var v, other Reservation
-		if e := c.ReserveFor(&v, "key", nil); e != nil {
+		if e := c.ReserveFor(&v, "key", false, nil); e != nil {
 			t.Fatal(e)
 		}
 		if e := v.GrowResponse(10 * uncountedBody); e != nil || c.BodyMemory() == 0 {

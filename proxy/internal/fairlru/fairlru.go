@@ -128,15 +128,34 @@ func (c *Cache[V]) Get(key string, choose func(values []V) int) (v V, ok bool) {
 		return v, false
 	}
 	e := same[i]
-	e.used = c.now()
-	c.order.MoveToFront(e.global)
-	c.clients[e.client].order.MoveToFront(e.mine)
+	c.touch(e)
 	return e.value, true
 }
 
 // Latest returns the key's value that was stored last.
 func (c *Cache[V]) Latest(key string) (V, bool) {
 	return c.Get(key, func(values []V) int { return len(values) - 1 })
+}
+
+// Find is like Latest for a key that is not a string. It does not allocate.
+func (c *Cache[V]) Find(key []byte) (v V, ok bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.expire()
+	same := c.byKey[string(key)]
+	if len(same) == 0 {
+		return v, false
+	}
+	e := same[len(same)-1]
+	c.touch(e)
+	return e.value, true
+}
+
+// touch makes an entry the most recently used one. The caller holds c.mu.
+func (c *Cache[V]) touch(e *entry[V]) {
+	e.used = c.now()
+	c.order.MoveToFront(e.global)
+	c.clients[e.client].order.MoveToFront(e.mine)
 }
 
 // Delete drops all values of a key, and reports whether there were any.

@@ -55,14 +55,22 @@ type Attempt struct {
 func (a *Attempt) Settle(used spend.Used, now time.Time) { a.hold.Settle(used, now) }
 
 // Open sets the accounts of a request. id is its ID in the journal, 0 without one.
-func (h *Holds) Open(id uint64, accounts *spend.Accounts, key *access.Key, m *catalog.Model) {
+func (h *Holds) Open(id uint64, accounts *spend.Accounts, key *access.Key, m *catalog.Model, now time.Time) {
 	h.ID, h.accounts, h.model = id, accounts, m
 	h.scopes = spend.Scopes{
-		spend.Key:   accounts.Account(spend.Key, key.Name()),
+		spend.Key:   KeyAccount(accounts, key, now),
 		spend.Team:  accounts.Account(spend.Team, key.Team()),
 		spend.Model: accounts.Account(spend.Model, m.ID),
 	}
 	h.pricedOnly = h.scopes.PricedOnly()
+}
+
+// KeyAccount returns the account of a key or a principal; nil if it has neither limits nor budgets.
+func KeyAccount(accounts *spend.Accounts, key *access.Key, now time.Time) *spend.Account {
+	if rights := key.Principal(); rights != nil {
+		return accounts.Principal(key.Account(), key.Name(), rights, now)
+	}
+	return accounts.Account(spend.Key, key.Name())
 }
 
 // OpenCopy sets the accounts of a copy of a request, which only counts for its provider.

@@ -29,7 +29,7 @@ func open(t *testing.T, key, provider cost.Nano) (*holds.Holds, *spend.Accounts,
 	if err != nil {
 		t.Fatal(err)
 	}
-	client, err := access.New([]config.Key{{Name: "k"}}).Named("k", now)
+	client, err := access.New([]config.Key{{Name: "k"}}, nil).Named("k", now)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -38,7 +38,7 @@ func open(t *testing.T, key, provider cost.Nano) (*holds.Holds, *spend.Accounts,
 		t.Fatal(e)
 	}
 	h := new(holds.Holds)
-	h.Open(7, accounts, client, &catalog.Model{ID: "m"})
+	h.Open(7, accounts, client, &catalog.Model{ID: "m"}, now)
 	return h, accounts, r
 }
 

@@ -82,3 +82,10 @@ func (b lazyBudgets) Replay(want func(spend.Scope) bool, used func(spend.Entry),
 	}
 	return nil
 }
+
+func (b lazyBudgets) Used(s spend.Scope, used func(spend.Entry), adjusted func(spend.Adjustment)) bool {
+	if j := b.l.Get(); j != nil {
+		return j.Budgets().Used(s, used, adjusted)
+	}
+	return false
+}

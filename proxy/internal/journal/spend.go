@@ -49,6 +49,14 @@ func (b budgets) Replay(want func(spend.Scope) bool, used func(spend.Entry), adj
 	return nil
 }
 
+func (b budgets) Used(s spend.Scope, used func(spend.Entry), adjusted func(spend.Adjustment)) bool {
+	b.j.mu.Lock()
+	r := b.j.state.collectScope(scope{byte(s.Kind), s.Name})
+	b.j.mu.Unlock()
+	r.budgets(func(spend.Scope) bool { return true }, used, adjusted)
+	return true
+}
+
 func (r *replayed) budgets(want func(spend.Scope) bool, used func(spend.Entry), adjusted func(spend.Adjustment)) {
 	r.call(func(e Entry) {
 		if s := (spend.Scope{Kind: spend.Kind(e.Kind), Name: e.Name}); want(s) {
@@ -93,4 +101,9 @@ func (readBudgets) Adjust(*spend.Adjustment) error { return errReadOnly }
 func (b readBudgets) Replay(want func(spend.Scope) bool, used func(spend.Entry), adjusted func(spend.Adjustment)) error {
 	b.r.budgets(want, used, adjusted)
 	return nil
+}
+
+func (b readBudgets) Used(s spend.Scope, used func(spend.Entry), adjusted func(spend.Adjustment)) bool {
+	b.r.budgets(func(o spend.Scope) bool { return o == s }, used, adjusted)
+	return true
 }

@@ -366,6 +366,29 @@ func (s *state) collect() *replayed {
 	return r
 }
 
+// collectScope is like collect for one scope.
+func (s *state) collectScope(sc scope) *replayed {
+	r := new(replayed)
+	for _, a := range s.adjustments {
+		if (scope{a.Kind, a.Name}) == sc {
+			r.adjustments = append(r.adjustments, a)
+		}
+	}
+	if u := s.scopes[sc]; u != nil {
+		for _, b := range u.buckets {
+			r.used = append(r.used, replayedBucket{sc, b})
+		}
+	}
+	for _, o := range s.open {
+		for _, h := range o.holds {
+			if name := *s.labels[h.labels].scopeNames()[sc.kind]; !h.settled && name == sc.name {
+				r.used = append(r.used, replayedBucket{sc, bucket{start: h.at, requests: 1, amount: h.amount, uncertain: h.amount}})
+			}
+		}
+	}
+	return r
+}
+
 // Entry is what a scope has used around a time.
 type Entry struct {
 	Kind              byte

@@ -22,9 +22,12 @@ type Book struct {
 	number  atomic.Uint64 // number of the last hold
 	sync    *syncer       // nil without a store
 
-	mu      sync.Mutex // never held together with the mutex of a usage
-	usages  map[Scope]*usage
-	sharing map[Scope]*usage // the usages with something shared
+	mu         sync.Mutex // the mutex of a usage may be locked while it is held, but not the other way round
+	usages     map[Scope]*usage
+	sharing    map[Scope]*usage // the usages with something shared
+	principals int              // number of usages of principals
+	most       int              // number above which idle ones are forgotten
+	evictedAt  time.Time        // when idle principals were last searched for
 }
 
 // Options configures a Book. The zero value counts in memory, in UTC.
@@ -32,6 +35,9 @@ type Options struct {
 	Zone    *time.Location // time zone of calendar windows; nil means UTC
 	Journal Journal        // may be nil; counts then do not survive a restart
 	Events  func(Event)    // receives events that operators should know about; called from any goroutine, with no locks held; may be nil
+
+	// Principals is the number of principals above which idle ones are forgotten; 0 means 16384.
+	Principals int
 
 	// Store counts the limits and budgets that are shared with other gateways: those with a configured mode for a store
 	// that is down. If it is nil, nothing is shared and the options below have no effect.
@@ -73,7 +79,7 @@ const (
 
 // NewBook returns an empty book.
 func NewBook(o Options) *Book {
-	b := &Book{zone: o.Zone, journal: o.Journal, events: o.Events, process: rand.Uint64(), usages: make(map[Scope]*usage), sharing: make(map[Scope]*usage)}
+	b := &Book{zone: o.Zone, journal: o.Journal, events: o.Events, process: rand.Uint64(), most: cmp.Or(o.Principals, maxPrincipals), usages: make(map[Scope]*usage), sharing: make(map[Scope]*usage)}
 	if b.zone == nil {
 		b.zone = time.UTC
 	}
@@ -155,6 +161,19 @@ type Account struct {
 	book    *Book
 
 	releases uint8 // bit set of the periods whose budgets release unknown outcomes
+
+	title  string           // name of a principal in messages; "" for a configured scope
+	rights *config.Identity // of a principal
+}
+
+func newAccount(b *Book, s Scope, limits config.Limits, budgets []config.Budget, u *usage) *Account {
+	a := &Account{scope: s, limits: limits, budgets: budgets, usage: u, book: b}
+	for i := range budgets {
+		if budgets[i].ReleaseUnknown {
+			a.releases |= 1 << budgets[i].Per
+		}
+	}
+	return a
 }
 
 // Accounts are the accounts of one configuration.
@@ -197,12 +216,9 @@ func (b *Book) Open(limits []Limit, now time.Time) (*Accounts, error) {
 		if isNew {
 			added[l.Scope] = u
 		}
-		account := &Account{scope: l.Scope, limits: l.Limits, budgets: l.Budgets, usage: u, book: b}
+		account := newAccount(b, l.Scope, l.Limits, l.Budgets, u)
 		for i := range l.Budgets {
 			a.strict[l.Scope.Kind] = a.strict[l.Scope.Kind] || l.Budgets[i].Strict
-			if l.Budgets[i].ReleaseUnknown {
-				account.releases |= 1 << l.Budgets[i].Per
-			}
 		}
 		a.byName[l.Scope.Kind][l.Scope.Name] = account
 		if b.sync != nil {
@@ -251,11 +267,11 @@ func (b *Book) forget(keep func(Scope) bool) {
 	defer b.mu.Unlock()
 	for s, u := range b.usages {
 		switch {
-		case keep(s):
+		case u.principal, keep(s):
 		case b.sharing[s] != nil:
 			u.gone = true
 		default:
-			delete(b.usages, s)
+			b.remove(s, u)
 		}
 	}
 }

@@ -353,6 +353,15 @@ func (l *memoryJournal) Replay(want func(spend.Scope) bool, used func(spend.Entr
 	return l.broken
 }
 
+func (l *memoryJournal) Used(scope spend.Scope, used func(spend.Entry), adjusted func(spend.Adjustment)) bool {
+	_ = l.Replay(func(s spend.Scope) bool { return s == scope }, used, func(c spend.Adjustment) {
+		if c.Scope == scope {
+			adjusted(c)
+		}
+	})
+	return true
+}
+
 func TestRestartCountsOpenHoldsAsSpent(t *testing.T) {
 	journal := newMemoryJournal()
 	limits := []spend.Limit{{Scope: keyScope, Limits: config.Limits{RequestsPerMinute: 4}, Budgets: []config.Budget{budget(1000, config.PerDay)}}}

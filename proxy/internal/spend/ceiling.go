@@ -137,8 +137,8 @@ func (s *Scopes) CheckPriced(model string) *apierror.Error {
 	if a == nil {
 		return nil
 	}
-	e := apierror.Invalid("unpriced_model", "model", "The model %q has no price, so that the budget of the %s cannot bound what it costs.", model, a.scope)
-	e.Status, e.NoRetry, e.Cause = 403, true, &LimitError{Scope: a.scope, Limit: LimitBudget, Unpriced: true}
+	e := apierror.Invalid("unpriced_model", "model", "The model %q has no price, so that the budget of the %s cannot bound what it costs.", model, a.who())
+	e.Status, e.NoRetry, e.Cause = 403, true, &LimitError{Scope: a.shown(), Limit: LimitBudget, Unpriced: true}
 	return e
 }
 

@@ -374,10 +374,10 @@ func (b *Book) notify(accounts *[kinds]*Account, held cost.Nano, used Used, warn
 			continue
 		}
 		if w := warned[i]; w != nil {
-			b.events(Event{Kind: EventWarned, Scope: a.scope, Per: w.Per, Amount: w.Limit})
+			b.events(Event{Kind: EventWarned, Scope: a.shown(), Per: w.Per, Amount: w.Limit})
 		}
 		if over := used.Cost - held; over > 0 && len(a.budgets) > 0 {
-			b.events(Event{Kind: EventExceededHold, Scope: a.scope, Amount: over})
+			b.events(Event{Kind: EventExceededHold, Scope: a.shown(), Amount: over})
 		}
 	}
 }

@@ -73,9 +73,9 @@ func budgetError(b *config.Budget) LimitError {
 // budgetName returns the name of a budget in messages to clients.
 func (a *Account) budgetName(per config.Period) string {
 	if per == config.PerTotal {
-		return "total budget of the " + a.scope.String()
+		return "total budget of the " + a.who()
 	}
-	return fmt.Sprintf("budget of the %s per %s", a.scope, per)
+	return fmt.Sprintf("budget of the %s per %s", a.who(), per)
 }
 
 // limit returns the value of a limit other than a budget.
@@ -86,21 +86,21 @@ func (a *Account) limit(l LimitKind) int64 {
 var limitTexts = [...]string{LimitRequests: "requests per minute", LimitTokens: "tokens per minute", LimitConcurrent: "concurrent requests"}
 
 func (a *Account) rateLimited(l LimitKind, wait time.Duration, remaining, needed int64) *apierror.Error {
-	cause := &LimitError{Scope: a.scope, Limit: l, Value: a.limit(l)}
+	cause := &LimitError{Scope: a.shown(), Limit: l, Value: a.limit(l)}
 	e := apierror.Invalid("rate_limit_exceeded", "", "")
 	e.Status, e.Kind, e.RetryAfter, e.Cause = 429, apierror.KindRateLimit, wait, cause
 	what := limitTexts[l]
 	switch own := a.scope.Kind == Key; {
 	case !own && l == LimitConcurrent:
-		e.Message = fmt.Sprintf("The %s has reached its limit of %s.", a.scope, what)
+		e.Message = fmt.Sprintf("The %s has reached its limit of %s.", a.who(), what)
 	case !own:
-		e.Message = fmt.Sprintf("The %s has reached its limit of %s. Retry in %s.", a.scope, what, wait)
+		e.Message = fmt.Sprintf("The %s has reached its limit of %s. Retry in %s.", a.who(), what, wait)
 	case l == LimitConcurrent:
-		e.Message = fmt.Sprintf("The key is limited to %d %s.", cause.Value, what)
+		e.Message = fmt.Sprintf("The %s is limited to %d %s.", a.self(), cause.Value, what)
 	case l == LimitRequests:
-		e.Message = fmt.Sprintf("The key is limited to %d %s. Retry in %s.", cause.Value, what, wait)
+		e.Message = fmt.Sprintf("The %s is limited to %d %s. Retry in %s.", a.self(), cause.Value, what, wait)
 	default:
-		e.Message = fmt.Sprintf("The key is limited to %d %s: %d remain, and the request may need %d. Retry in %s.", cause.Value, what, remaining, needed, wait)
+		e.Message = fmt.Sprintf("The %s is limited to %d %s: %d remain, and the request may need %d. Retry in %s.", a.self(), cause.Value, what, remaining, needed, wait)
 	}
 	return e
 }
@@ -108,9 +108,9 @@ func (a *Account) rateLimited(l LimitKind, wait time.Duration, remaining, needed
 func (a *Account) promptTooLong(prompt int64) *apierror.Error {
 	e := a.rateLimited(LimitTokens, 0, 0, 0)
 	e.NoRetry = true
-	e.Message = fmt.Sprintf("The %s is limited to fewer tokens per minute than the prompt has, which are about %d.", a.scope, prompt)
+	e.Message = fmt.Sprintf("The %s is limited to fewer tokens per minute than the prompt has, which are about %d.", a.who(), prompt)
 	if a.scope.Kind == Key {
-		e.Message = fmt.Sprintf("The key is limited to %d tokens per minute, and the prompt has about %d.", a.limits.TokensPerMinute, prompt)
+		e.Message = fmt.Sprintf("The %s is limited to %d tokens per minute, and the prompt has about %d.", a.self(), a.limits.TokensPerMinute, prompt)
 	}
 	return e
 }
@@ -119,7 +119,7 @@ func (a *Account) promptTooLong(prompt int64) *apierror.Error {
 // that says what it needs. If the request would fit without the holds of other requests, the client may retry.
 func (a *Account) exceeds(b *config.Budget, w *window, need cost.Nano, lead string) *apierror.Error {
 	cause := budgetError(b)
-	cause.Scope, cause.Until, cause.Need, cause.Left = a.scope, w.end, need, max(b.Limit+w.credit-w.spent-w.others, 0)
+	cause.Scope, cause.Until, cause.Need, cause.Left = a.shown(), w.end, need, max(b.Limit+w.credit-w.spent-w.others, 0)
 	cause.Held = need <= cause.Left
 	e, name := apierror.Invalid("insufficient_quota", "", ""), a.budgetName(b.Per)
 	e.Status, e.Kind, e.NoRetry, e.Cause = 429, apierror.KindInsufficientQuota, true, &cause
@@ -155,7 +155,7 @@ func (a *Account) storeDown(cause LimitError) *apierror.Error {
 	}
 	name := a.budgetName(cause.Per)
 	if cause.Limit != LimitBudget {
-		name = fmt.Sprintf("limit of %s of the %s", limitTexts[cause.Limit], a.scope)
+		name = fmt.Sprintf("limit of %s of the %s", limitTexts[cause.Limit], a.who())
 	}
 	return a.unavailable(cause, fmt.Sprintf("The %s cannot be checked.", name))
 }
@@ -170,7 +170,7 @@ func (s *Scopes) unrecorded(err error) *apierror.Error {
 }
 
 func (a *Account) unavailable(cause LimitError, message string) *apierror.Error {
-	cause.Scope = a.scope
+	cause.Scope = a.shown()
 	return &apierror.Error{
 		Status: 503, Kind: apierror.KindServiceUnavailable, Code: "store_unavailable", RetryAfter: time.Second, Cause: &cause, Message: message,
 	}

@@ -486,13 +486,22 @@ func (a *Account) sharesPeriod(per config.Period) bool {
 
 // startSharing sets up what the configuration shares. From then on, a is the account of its scope that is reported.
 func (a *Account) startSharing(now time.Time) {
+	a.usage.mu.Lock()
+	shares := a.share(now)
+	a.usage.mu.Unlock()
+	if shares {
+		a.announce()
+	}
+}
+
+// share sets up the counters of startSharing, and reports whether anything is or was shared. The caller holds the mutex
+// of the usage, and calls announce without it.
+func (a *Account) share(now time.Time) bool {
 	shares := a.limits.WhenDown != config.NoStore || slices.ContainsFunc(a.budgets, func(b config.Budget) bool { return b.WhenDown != config.NoStore })
 	u := a.usage
-	u.mu.Lock()
 	if u.shared == nil {
 		if !shares {
-			u.mu.Unlock()
-			return
+			return false
 		}
 		u.shared = new(shared)
 		u.shared.requests.recent.add(u.requests.Level(), now)
@@ -509,8 +518,12 @@ func (a *Account) startSharing(now time.Time) {
 			w.grant, w.others, w.elsewhere = grant{}, 0, 0
 		}
 	}
-	u.mu.Unlock()
+	return true
+}
+
+// announce makes the scope one of those that background reports include.
+func (a *Account) announce() {
 	a.book.mu.Lock()
-	a.book.sharing[a.scope] = u
-	a.book.mu.Unlock()
+	defer a.book.mu.Unlock()
+	a.book.sharing[a.scope] = a.usage
 }

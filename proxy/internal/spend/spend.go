@@ -154,6 +154,10 @@ type Journal interface {
 	// Replay calls used and adjusted with the earlier usage and adjustments of the wanted scopes, in any order. Each
 	// hold counts once: as settled or, if it never was, at its full amount.
 	Replay(want func(Scope) bool, used func(Entry), adjusted func(Adjustment)) error
+
+	// Used is like Replay for one scope, in a time that does not depend on how many scopes there are. It reports whether
+	// anything is persisted.
+	Used(s Scope, used func(Entry), adjusted func(Adjustment)) bool
 }
 
 // tokenCost returns the cost of tokens at a price per million, rounded up. It saturates at math.MaxInt64.

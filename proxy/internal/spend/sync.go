@@ -479,8 +479,7 @@ func (b *Book) forgetGone(all []*usage) {
 		u.mu.Unlock()
 		b.mu.Lock()
 		if u.gone && !has {
-			delete(b.usages, scope)
-			delete(b.sharing, scope)
+			b.remove(scope, u)
 		}
 		b.mu.Unlock()
 	}

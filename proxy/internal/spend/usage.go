@@ -25,6 +25,12 @@ type usage struct {
 	credits  []credit // adjustments in the current windows, for the store
 	shared   *shared  // nil unless something of the scope is or was shared with other gateways
 	gone     bool     // the scope no longer has an account; guarded by the mutex of the Book
+
+	// Of a principal.
+	principal bool
+	persisted bool      // the journal has what was used
+	account   *Account  // its latest account; guarded by the mutex of the Book, like touched
+	touched   time.Time // when its account was last asked for
 }
 
 // credit is an amount by which a budget was raised in a window.
@@ -96,9 +102,14 @@ func (u *usage) remainingTokens(limit int64) int64 {
 
 // restore adds usage from the journal. at is the current time by the clock of windows.
 func (a *Account) restore(e *Entry, at, now time.Time) {
+	a.usage.mu.Lock()
+	defer a.usage.mu.Unlock()
+	a.restoreEntry(e, at, now)
+}
+
+// restoreEntry is like restore for a caller that holds the mutex.
+func (a *Account) restoreEntry(e *Entry, at, now time.Time) {
 	u := a.usage
-	u.mu.Lock()
-	defer u.mu.Unlock()
 	u.roll(at, a.book.zone)
 	for p := range u.windows {
 		if !e.At.Before(u.windows[p].start) {
@@ -127,6 +138,11 @@ func (a *Account) spend(per int, amount, uncertain cost.Nano) {
 func (u *usage) adjust(c *Adjustment, zone *time.Location, now time.Time) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
+	u.adjustWindow(c, zone, now)
+}
+
+// adjustWindow is like adjust for a caller that holds the mutex.
+func (u *usage) adjustWindow(c *Adjustment, zone *time.Location, now time.Time) {
 	u.roll(now, zone)
 	w := &u.windows[c.Per]
 	if c.At.Before(w.start) {

@@ -35,12 +35,16 @@ const (
 	RefusedExpired                    // the key has expired
 	RefusedNotYetValid                // the key is not valid yet
 	RefusedModel                      // a valid key that may not use the model
+	RefusedToken                      // not a valid token of a configured issuer
+	RefusedIdentity                   // a valid token that no entry of [[identities]] accepts
+	RefusedUnavailable                // the keys of the token's issuer cannot be fetched
 	refusals           = iota
 )
 
 var refusalNames = [refusals]string{
 	RefusedMissing: "missing", RefusedTwice: "duplicate", RefusedMalformed: "malformed", RefusedUnknown: "unknown",
 	RefusedDisabled: "disabled", RefusedExpired: "expired", RefusedNotYetValid: "not_yet_valid", RefusedModel: "model",
+	RefusedToken: "token", RefusedIdentity: "identity", RefusedUnavailable: "identity_unavailable",
 }
 
 // Shed is the reason a valid request was rejected: the exhausted resource, or the shutdown.

@@ -58,9 +58,9 @@ var (
 	uncertainTotal   = family("uncertain_cost_usd_total", Counter, "Part of sluice_cost_usd_total that is booked for requests that were sent and whose outcome is unknown, in US dollars.", "model", "provider")
 	estimatedTotal   = family("usage_estimated_total", Counter, "Responses whose token counts were estimated because the provider sent none.", "model", "provider")
 	droppedEvents    = family("events_dropped_total", Counter, "Provider events that were dropped because they violated the chat completions format.", "model", "provider")
-	refusalsTotal    = family("refusals_total", Counter, "Requests rejected because of their API key.", "reason")
+	refusalsTotal    = family("refusals_total", Counter, "Requests rejected because of their API key or token.", "reason")
 	keyFamilies      = groupFamilies{
-		requests: family("key_requests_total", Counter, "Finished requests of a client key.", "key"),
+		requests: family("key_requests_total", Counter, "Finished requests of a client key, or of the principals of an entry of [[identities]]; key is then identities[N].", "key"),
 		errors:   family("key_errors_total", Counter, "Requests of a client key that ended with any error except a client disconnect.", "key"),
 		tokens:   family("key_tokens_total", Counter, "Tokens of the requests of a client key. kind is prompt, completion, cached or cache_write (parts of prompt), or reasoning (part of completion).", "key", "kind"),
 		cost:     family("key_cost_usd_total", Counter, "Cost of a client key's requests to models with prices, in US dollars.", "key"),

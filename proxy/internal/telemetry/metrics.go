@@ -1,6 +1,7 @@
 package telemetry
 
 import (
+	"cmp"
 	"io"
 	"maps"
 	"strconv"
@@ -216,7 +217,7 @@ func (m *Metrics) request(r *Record, took time.Duration) {
 	o.n.Add(1)
 	m.statuses.count(r.Status)
 	if r.Key != "" {
-		m.keys.counters(r.Key).count(r)
+		m.keys.counters(cmp.Or(r.Series, r.Key)).count(r)
 	}
 	if r.Team != "" {
 		m.teams.counters(r.Team).count(r)

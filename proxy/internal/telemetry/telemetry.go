@@ -25,7 +25,8 @@ type Record struct {
 	Ended     time.Time // zero means the time of the call of Log.Request
 	Remote    string
 	Trace     string // the client's traceparent (W3C Trace Context); "" if it sent none
-	Key       string // name of the client key
+	Key       string // name of the client key or the principal
+	Series    string // label of the key's metrics; "" means Key
 	Team      string // the key's team; "" if it has none
 	Status    int    // as sent to the client; 499 if it disconnected before the response was complete
 	Code      string // error code; "" on success

@@ -1,0 +1,50 @@
+package access
+
+import (
+	"strconv"
+
+	"github.com/sluice-gateway/sluice/proxy/config"
+)
+
+// Principal describes the holder of a token.
+type Principal struct {
+	Name    string // in logs, in the ledger and for plugins: the name of the issuer, a colon, and the principal's own
+	Account string // identifies what the principal uses; it contains nothing of the token
+	Series  string // label of the principal's metrics
+	Team    string
+}
+
+// NewPrincipals returns a function that returns principals with the rights, limits and budgets of an entry of
+// [[identities]].
+func NewPrincipals(rights *config.Identity) func(Principal) *Key {
+	tagText := formatTags(rights.Tags)
+	return func(p Principal) *Key {
+		return &Key{
+			name: p.Name, hash: Hash(p.Name), team: p.Team, models: rights.Models, tags: rights.Tags, tagText: tagText, explain: rights.Explain,
+			principal: rights, account: p.Account, series: p.Series,
+		}
+	}
+}
+
+// Series returns the label of the metrics of the principals of the i-th entry of [[identities]]. There may be too many
+// principals for each to have a series of its own.
+func Series(i int) string { return "identities[" + strconv.Itoa(i) + "]" }
+
+// Principal returns the entry of [[identities]] that gives a principal its rights; nil for a key of the configuration.
+func (k *Key) Principal() *config.Identity { return k.principal }
+
+// Account returns the name under which what the key uses is counted.
+func (k *Key) Account() string {
+	if k.principal != nil {
+		return k.account
+	}
+	return k.name
+}
+
+// Series returns the label of the key's metrics.
+func (k *Key) Series() string {
+	if k.principal != nil {
+		return k.series
+	}
+	return k.name
+}

@@ -1,0 +1,126 @@
+package identity
+
+import (
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+
+	"github.com/sluice-gateway/sluice/proxy/config"
+	"github.com/sluice-gateway/sluice/proxy/internal/access"
+	"github.com/sluice-gateway/sluice/proxy/internal/jsondoc"
+)
+
+// rule is an entry of [[identities]].
+type rule struct {
+	config     *config.Identity
+	name, team []string // parts of the templates
+	teams      []config.Team
+	series     string
+	salt       string // of pseudonyms; "" if the names are used
+	make       func(access.Principal) *access.Key
+}
+
+func newRules(cfg *config.Config) []rule {
+	rules := make([]rule, len(cfg.Identities))
+	for i := range rules {
+		c := &cfg.Identities[i]
+		rules[i] = rule{config: c, name: c.Name.Parts(), team: c.Team.Parts(), teams: cfg.Teams, series: access.Series(i), make: access.NewPrincipals(c)}
+		if c.Pseudonym {
+			rules[i].salt = cfg.Router.Salt
+		}
+	}
+	return rules
+}
+
+// matches reports whether a token has all claims of the rule's condition.
+func (r *rule) matches(t *token) bool {
+	for i := range r.config.Claims {
+		m := &r.config.Claims[i]
+		fits := func(v jsondoc.Value) bool {
+			text, ok := claimText(v)
+			return ok && slices.ContainsFunc(m.Values, func(g config.Glob) bool { return g.Match(text) })
+		}
+		v := t.claim(m.Claim)
+		found := fits(v)
+		if v.Kind() == jsondoc.Array {
+			for e := v.First(); e.Exists() && !found; e = e.Next() {
+				found = fits(e)
+			}
+		}
+		if !found {
+			return false
+		}
+	}
+	return true
+}
+
+var (
+	errName = fmt.Errorf("the name of the principal has more than %d bytes, or characters that a name must not have", config.MaxPrincipal)
+	errTeam = errors.New("the team of the principal is not one of [[teams]], and team_default is not set")
+)
+
+// principal returns the principal of a token.
+func (r *rule) principal(t *token, from *config.Issuer) (*access.Key, error) {
+	name, err := t.fill(r.name)
+	if err != nil {
+		return nil, err
+	}
+	if !config.PrincipalName(name) {
+		return nil, errName
+	}
+	team, err := t.fill(r.team)
+	if r.config.TeamDefault == "" && err != nil {
+		return nil, err
+	}
+	if team != "" && !slices.ContainsFunc(r.teams, func(c config.Team) bool { return c.Name == team }) || err != nil {
+		if team = r.config.TeamDefault; team == "" {
+			return nil, errTeam
+		}
+	}
+	// The account is that of issuer and name, also if a rule or pseudonym changes later.
+	p := access.Principal{Account: from.Name + ":" + accountHash(from.URL, name), Series: r.series, Team: team}
+	if r.salt != "" {
+		name = pseudonym(r.salt, from.URL, name)
+	}
+	p.Name = from.Name + ":" + name
+	return r.make(p), nil
+}
+
+// fill returns the text of a template for a token.
+func (t *token) fill(parts []string) (string, error) {
+	if len(parts) == 1 {
+		return parts[0], nil
+	}
+	var b strings.Builder
+	for i, part := range parts {
+		if i%2 == 0 {
+			b.WriteString(part)
+			continue
+		}
+		text, ok := claimText(t.claim(part))
+		if !ok || text == "" {
+			return "", fmt.Errorf("the claim %s is missing, or not a text", part)
+		}
+		b.WriteString(text)
+	}
+	return b.String(), nil
+}
+
+// accountHash returns a hash of an issuer and a principal's name.
+func accountHash(issuer, name string) string {
+	sum := sha256.Sum256([]byte(issuer + "\x00" + name))
+	return hex.EncodeToString(sum[:16])
+}
+
+// pseudonym returns the name that replaces a principal's.
+func pseudonym(salt, issuer, name string) string {
+	h := hmac.New(sha256.New, []byte(salt))
+	_, _ = io.WriteString(h, issuer+"\x00"+name)
+	return "p-" + base64.RawURLEncoding.EncodeToString(h.Sum(nil)[:15])
+}

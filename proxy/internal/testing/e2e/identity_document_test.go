@@ -1,0 +1,78 @@
+package e2e_test
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/sluice-gateway/sluice/proxy/proxytest"
+	"github.com/sluice-gateway/sluice/proxy/proxytest/issuertest"
+)
+
+// TestIdentityDocument runs the configurations in docs/identity.md, each with tokens of its issuer.
+func TestIdentityDocument(t *testing.T) {
+	page, err := os.ReadFile(filepath.Join("..", "..", "..", "..", "docs", "identity.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	blocks := regexp.MustCompile("(?s)\n```toml\n(.*?)```").FindAllStringSubmatch(string(page), -1)
+	type request struct {
+		claims map[string]any
+		model  string
+		status int
+		key    string // in the log
+		team   string
+	}
+	prod := map[string]any{"namespace": "prod", "serviceaccount": map[string]any{"name": "worker"}}
+	for i, c := range []struct {
+		issuer   string
+		requests []request
+	}{
+		{"okta", []request{
+			{map[string]any{"sub": "00u1", "groups": []string{"ai-users"}, "department": "research"}, "gpt-6", 200, "okta:00u1", "research"},
+			{map[string]any{"sub": "00u2", "groups": []string{"ai-users"}, "department": "sales"}, "gpt-6", 200, "okta:00u2", "everybody"},
+			{map[string]any{"sub": "00u3", "groups": []string{"staff"}, "department": "research"}, "gpt-6", 403, "", ""},
+		}},
+		{"cluster", []request{
+			{map[string]any{"sub": "system:serviceaccount:prod:worker", "kubernetes.io": prod}, "gpt-6", 200, "cluster:prod/worker", "billing"},
+			{map[string]any{"sub": "system:serviceaccount:test:worker", "kubernetes.io": map[string]any{"namespace": "test"}}, "gpt-6", 403, "", ""},
+		}},
+		{"spire", []request{
+			{map[string]any{"sub": "spiffe://acme.example/ns/prod/sa/worker"}, "gpt-6", 200, "spire:spiffe://acme.example/ns/prod/sa/worker", ""},
+			{map[string]any{"sub": "spiffe://acme.example/ns/test/sa/worker"}, "gpt-6-mini", 200, "spire:spiffe://acme.example/ns/test/sa/worker", ""},
+			{map[string]any{"sub": "spiffe://acme.example/ns/test/sa/worker"}, "gpt-6", 404, "spire:spiffe://acme.example/ns/test/sa/worker", ""},
+		}},
+	} {
+		t.Run(c.issuer, func(t *testing.T) {
+			if i >= len(blocks) || !strings.Contains(blocks[i][1], `"`+c.issuer+`"`) {
+				t.Fatalf("block %d of %d is not that of %s", i, len(blocks), c.issuer)
+			}
+			issuer, b := issuertest.New(t), newBiller(t)
+			dir := t.TempDir()
+			if err := os.WriteFile(filepath.Join(dir, "cluster-keys.json"), issuer.KeySet(), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			toml := regexp.MustCompile(`(?m)^url .*$`).ReplaceAllString(blocks[i][1], fmt.Sprintf("url = %q", issuer.URL))
+			toml = strings.NewReplacer(
+				"${OPENAI_API_KEY}", "sk-upstream-0123456789", "[providers.openai]\n", fmt.Sprintf("[providers.openai]\nbase_url = %q\n", b.URL),
+				"cluster-keys.json", filepath.Join(dir, "cluster-keys.json"),
+			).Replace(toml)
+			g := proxytest.Start(t, toml)
+			for _, r := range c.requests {
+				reply := g.Do(t, "POST", "/v1/chat/completions", strings.Replace(budgetRequest(10, false), `"m"`, `"`+r.model+`"`, 1), withToken(issuer.Token(r.claims)))
+				if reply.Status != r.status {
+					t.Errorf("%v: %d %s", r.claims, reply.Status, reply.Body)
+				}
+				if key := g.Log.Request(t, reply.RequestID())["key"]; r.key != "" && key != r.key {
+					t.Errorf("%v: key %v, want %s", r.claims, key, r.key)
+				}
+				if _, usage := proxytest.Get(t, g.Admin(t)+"/metrics"); r.team != "" && !strings.Contains(usage, fmt.Sprintf("sluice_team_requests_total{team=%q} 1", r.team)) {
+					t.Errorf("%v: no request of team %s", r.claims, r.team)
+				}
+			}
+		})
+	}
+}
