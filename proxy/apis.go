@@ -61,6 +61,14 @@ func (a *clientAPIs) init(o responses.Options) {
 	a[clientapi.LegacyCompletions] = clientAPI{API: calls.Completions(native.Failure), form: abi.FormCompletions, kind: config.KindCompletions, dialect: abi.DialectOpenAI}
 	a[clientapi.Moderations] = clientAPI{API: calls.Moderations(native.Failure), form: abi.FormModerations, kind: config.KindModerations, dialect: abi.DialectOpenAI}
 	a[clientapi.Gemini].API, a[clientapi.Gemini].form, a[clientapi.Gemini].dialect = gemini.API(o.Sealer), abi.FormGemini, abi.DialectGemini
+	for id, api := range map[clientapi.ID]*clientapi.API{
+		clientapi.GeminiEmbed:      calls.GeminiEmbed(native.Failure, a[clientapi.Gemini].API),
+		clientapi.GeminiEmbedBatch: calls.GeminiEmbedBatch(native.Failure, a[clientapi.Gemini].API),
+		clientapi.CohereEmbed:      calls.CohereEmbed(native.Failure),
+		clientapi.CohereEmbedV1:    calls.CohereEmbedV1(native.Failure),
+	} {
+		a[id] = clientAPI{API: api, form: abi.FormEmbeddings, kind: config.KindEmbeddings, dialect: abi.DialectOpenAI}
+	}
 	for id := range a {
 		if a[id].kind == 0 {
 			a[id].kind = config.KindChat

@@ -162,7 +162,7 @@ func (x *completion) fitModel() *apierror.Error {
 // readPath reads the model, and whether to stream, from the path if the API puts them there.
 func (x *completion) readPath(ctx *fasthttp.RequestCtx, to endpoint.ID, rest []byte) *apierror.Error {
 	if x.api.id != clientapi.Gemini {
-		return x.setModel(rest)
+		return x.translateBody(rest)
 	}
 	if to.Streams() {
 		if e := endpoint.CheckStream(ctx.QueryArgs()); e != nil {
@@ -178,10 +178,16 @@ func (x *completion) readPath(ctx *fasthttp.RequestCtx, to endpoint.ID, rest []b
 	return nil
 }
 
-// setModel sets the member model of the body to the model in the path, if the path has one. Clients of such paths may
-// leave out the member, and their provider ignores it.
-func (x *completion) setModel(rest []byte) *apierror.Error {
-	if len(rest) == 0 {
+// translateBody translates the body into the form that the API's requests are parsed in. For APIs that have no other form,
+// it sets the member model to the model in the path, if the path has one: clients of such paths may leave out the member,
+// and their provider ignores it.
+func (x *completion) translateBody(rest []byte) *apierror.Error {
+	translate := x.api.Translate
+	switch {
+	case translate != nil:
+	case len(rest) > 0:
+		translate = clientapi.AppendWithModel
+	default:
 		return nil
 	}
 	model, ok := endpoint.UnescapeModel(rest)
@@ -189,13 +195,12 @@ func (x *completion) setModel(rest []byte) *apierror.Error {
 		return modellist.NotFound(string(rest))
 	}
 	old := x.body
-	body, ok := clientapi.AppendWithModel(x.server.buffers.Get(len(old)+len(model)+16), old, model)
-	if !ok { // parsing it finds the error
-		x.server.buffers.Put(body)
-		return nil
-	}
-	defer x.server.buffers.Put(old)
+	body, e := translate(x.server.buffers.Get(len(old)), old, model)
 	x.body = body
+	x.server.buffers.Put(old)
+	if e != nil {
+		return e
+	}
 	if e := x.limiter.Grow(&x.counted, len(old)+len(body)); e != nil {
 		return e
 	}

@@ -58,7 +58,9 @@ func findKey(r *Arrival) (*access.Key, *apierror.Error) {
 }
 
 // ownHeaders are the headers in which clients of some APIs send their key instead of in Authorization.
-var ownHeaders = [clientapi.NumAPIs]string{clientapi.Messages: "x-api-key", clientapi.Gemini: "x-goog-api-key"}
+var ownHeaders = [clientapi.NumAPIs]string{clientapi.Messages: "x-api-key", clientapi.Gemini: googleKey, clientapi.GeminiEmbed: googleKey, clientapi.GeminiEmbedBatch: googleKey}
+
+const googleKey = "x-goog-api-key"
 
 // recordWrongKey counts a rejected key and returns the error for the client: e, or a rate limit error after too many
 // invalid keys from the same address.

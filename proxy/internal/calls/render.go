@@ -16,12 +16,16 @@ import (
 // API, with vectors encoded as base64 if the client asks for that. For other providers it renders vectors and ranks.
 type Renderer struct {
 	call *call
+	form *form // nil renders the format of OpenAI and Cohere
 	head *response.Head
 	out  response.Output
 	pass bool // the provider's response is passed on
 
 	inputs int  // number of inputs or documents in the request
 	base64 bool // the client wants vectors as base64
+	typed  bool // the client names the type of its vectors
+
+	texts []byte // of a form: the inputs, as a JSON array
 
 	body  []byte // non-streaming response: the whole body if it is passed on, otherwise the rendered items
 	items int    // vectors or ranks so far
@@ -38,7 +42,10 @@ var (
 
 // Reset implements response.Renderer.
 func (r *Renderer) Reset(head *response.Head) *response.Output {
-	*r = Renderer{call: r.call, head: head, out: r.out, body: response.Reuse(r.body), seen: r.seen[:0], held: response.Reuse(r.held)}
+	*r = Renderer{
+		call: r.call, form: r.form, head: head, out: r.out, texts: response.Reuse(r.texts), body: response.Reuse(r.body), seen: r.seen[:0],
+		held: response.Reuse(r.held),
+	}
 	if cap(r.seen) > 4096 {
 		r.seen = nil
 	}
@@ -48,7 +55,10 @@ func (r *Renderer) Reset(head *response.Head) *response.Output {
 // Respond implements clientapi.Renderer.
 func (r *Renderer) Respond(to clientapi.Request) {
 	if q, ok := to.(*Request); ok {
-		r.inputs, r.base64 = q.inputs, q.base64
+		r.inputs, r.base64, r.typed = q.inputs, q.base64, q.typed
+		if r.form != nil {
+			r.texts = append(r.texts[:0], q.doc.Root().Get("input").Raw()...)
+		}
 	}
 }
 
@@ -113,6 +123,11 @@ func (r *Renderer) Embedding(index int32, numbers []byte) {
 		return
 	}
 	before := len(r.body)
+	if r.form != nil {
+		r.body = append(appendNumbers(append(r.separate(), r.form.vector...), numbers), r.form.after...)
+		r.out.Held += len(r.body) - before
+		return
+	}
 	r.body = append(r.separate(), `{"object":"embedding","index":`...)
 	r.body = strconv.AppendInt(r.body, int64(index), 10)
 	r.body = append(r.body, `,"embedding":`...)
@@ -190,9 +205,12 @@ func (r *Renderer) Frame(name, data []byte) {
 		return
 	}
 	r.body = r.body[:0]
-	if r.call == embeddings && r.base64 {
+	switch {
+	case r.form != nil:
+		r.body = r.appendForm(r.body, data)
+	case r.call == embeddings && r.base64:
 		r.body = r.appendEncoded(r.body, data)
-	} else {
+	default:
 		r.body = append(r.body, data...)
 	}
 	r.out.Held = len(r.body)
@@ -272,7 +290,10 @@ func (r *Renderer) AppendError(dst []byte, e *apierror.Error) []byte {
 
 // AppendResponse implements response.Renderer.
 func (r *Renderer) AppendResponse(dst []byte, usage response.Usage) []byte {
-	if r.pass {
+	switch {
+	case r.form != nil:
+		return r.form.appendTo(dst, r, usage)
+	case r.pass:
 		return append(dst, r.body...)
 	}
 	if r.call == embeddings {

@@ -19,6 +19,7 @@ type Request struct {
 
 	inputs    int           // texts to embed, or documents to rank
 	base64    bool          // the client wants vectors as base64
+	typed     bool          // the client names the encoding of vectors
 	maxTokens jsondoc.Value // the member that facts.MaxTokens comes from
 }
 
@@ -184,6 +185,7 @@ func (r *Request) readEmbeddings(root jsondoc.Value, l *clientapi.Limits) (e *ap
 		if e = clientapi.CheckString(v); e != nil {
 			return e
 		}
+		r.typed = true
 		if r.base64 = v.Is("base64"); !r.base64 && !v.Is("float") {
 			return clientapi.NotOneOf(v, "float", "base64")
 		}

@@ -24,12 +24,20 @@ const (
 	LegacyCompletions // /v1/completions, which completes a prompt
 	Moderations
 	Gemini
+	GeminiEmbed      // embedContent
+	GeminiEmbedBatch // batchEmbedContents
+	CohereEmbed
+	CohereEmbedV1
 	NumAPIs // number of APIs
 )
 
 // API describes one of the APIs that clients can use.
 type API struct {
 	Name string // name in logs, metrics and a plugin's request summary, for example "chat", "messages" or "responses"
+
+	// Translate appends the body of a request of this API in the form that NewRequest's Parse reads. model is the name in
+	// the path, "" if it is in the body. It is nil if that is the client's own body.
+	Translate func(dst, body []byte, model string) ([]byte, *apierror.Error)
 
 	NewRequest  func() Request
 	NewRenderer func() Renderer

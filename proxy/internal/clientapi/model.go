@@ -1,23 +1,19 @@
 package clientapi
 
 import (
-	"errors"
-
+	"github.com/sluice-gateway/sluice/proxy/internal/apierror"
 	"github.com/sluice-gateway/sluice/proxy/internal/jsondoc"
+	"github.com/sluice-gateway/sluice/sdk/abi"
 )
 
-// AppendWithModel appends the document of a request with its member model set to the model that the path of the request
-// names. It reports false, and appends nothing, if body is not a JSON object that the gateway accepts.
-func AppendWithModel(dst, body []byte, model string) (document []byte, ok bool) {
+// AppendWithModel appends the body of a request to an OpenAI API with its member model set to the model in the path.
+func AppendWithModel(dst, body []byte, model string) ([]byte, *apierror.Error) {
 	var d jsondoc.Doc
-	err := d.Parse(body, jsondoc.Limits{})
-	if syntax, ok := errors.AsType[*jsondoc.SyntaxError](err); ok && syntax.Surrogate {
-		jsondoc.RepairSurrogates(body)
-		err = d.Parse(body, jsondoc.Limits{})
-	}
-	root := d.Root()
-	if err != nil || root.Kind() != jsondoc.Object {
-		return dst, false
+	var facts Facts
+	l := Limits{}.WithDefaults()
+	root, failed := ReadDocument(&d, body, &l, &facts, SnakeCase)
+	if failed != nil {
+		return dst, failed
 	}
 	name := string(append(jsondoc.AppendEscaped([]byte{'"'}, []byte(model)), '"'))
 	var e jsondoc.Edits
@@ -27,6 +23,11 @@ func AppendWithModel(dst, body []byte, model string) (document []byte, ok bool) 
 	} else {
 		e.AddMember(root, "model", name)
 	}
-	document, err = e.Apply(dst)
-	return document, err == nil
+	out, err := e.Apply(dst)
+	if err != nil { // cannot happen: the document has not changed
+		failed := apierror.Fail(abi.FailServer, "", "", "")
+		failed.Cause = err
+		return dst, failed
+	}
+	return out, nil
 }

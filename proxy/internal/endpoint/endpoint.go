@@ -43,6 +43,10 @@ const (
 	geminiCount
 	geminiModelList
 	geminiModel
+	geminiEmbed
+	geminiEmbedBatch
+	cohereEmbed
+	cohereEmbedV1
 )
 
 const (
@@ -55,6 +59,8 @@ const (
 	pathLegacy      = "/v1/completions"
 	pathModerations = "/v1/moderations"
 	pathModels      = "/v1/models"
+	pathEmbed       = "/v2/embed"
+	pathEmbedV1     = "/v1/embed"
 	pathGemini      = "/v1beta/models"
 )
 
@@ -63,6 +69,8 @@ const (
 	callContent = ":generateContent"
 	callStream  = ":streamGenerateContent"
 	callCount   = ":countTokens"
+	callEmbed   = ":embedContent"
+	callBatch   = ":batchEmbedContents"
 )
 
 // endpoints holds each endpoint's path as logged, its methods, its API, and how its requests are served.
@@ -95,6 +103,10 @@ var endpoints = [...]struct {
 	geminiCount:          {pathGemini + "/{model}" + callCount, "POST", clientapi.Gemini, TokenCount},
 	geminiModelList:      {pathGemini, "GET, HEAD", clientapi.Gemini, ModelList},
 	geminiModel:          {pathGemini + "/{id}", "GET, HEAD", clientapi.Gemini, OneModel},
+	geminiEmbed:          {pathGemini + "/{model}" + callEmbed, "POST", clientapi.GeminiEmbed, Completion},
+	geminiEmbedBatch:     {pathGemini + "/{model}" + callBatch, "POST", clientapi.GeminiEmbedBatch, Completion},
+	cohereEmbed:          {pathEmbed, "POST", clientapi.CohereEmbed, Completion},
+	cohereEmbedV1:        {pathEmbedV1, "POST", clientapi.CohereEmbedV1, Completion},
 }
 
 // Service is the way in which requests to an endpoint are served.

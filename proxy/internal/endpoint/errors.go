@@ -30,7 +30,7 @@ func unknownURL(h *fasthttp.RequestHeader, path []byte) *apierror.Error {
 
 // unknownCall returns the error for a method of the Gemini API that the gateway does not support.
 func unknownCall(h *fasthttp.RequestHeader, path []byte) *apierror.Error {
-	e := apierror.Invalid("unknown_url", "", "Unknown URL: %s %s. The gateway supports the methods generateContent, streamGenerateContent and countTokens of a model. For embeddings, send POST %s.", Method(h), quotePath(path), pathEmbeddings)
+	e := apierror.Invalid("unknown_url", "", "Unknown URL: %s %s. The gateway supports the methods generateContent, streamGenerateContent, countTokens, embedContent and batchEmbedContents of a model.", Method(h), quotePath(path))
 	e.Status = fasthttp.StatusNotFound
 	return e
 }

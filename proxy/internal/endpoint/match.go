@@ -79,6 +79,10 @@ func matchPath(path []byte) (to ID, rest []byte) {
 		return legacyCompletions, nil
 	case pathModerations:
 		return moderations, nil
+	case pathEmbed:
+		return cohereEmbed, nil
+	case pathEmbedV1:
+		return cohereEmbedV1, nil
 	case pathModels:
 		return modelList, nil
 	case pathGemini:
@@ -111,7 +115,7 @@ func matchCall(rest []byte, otherwise ID) (to ID, model []byte) {
 	for _, call := range [...]struct {
 		suffix string
 		to     ID
-	}{{callContent, geminiContent}, {callStream, geminiStream}, {callCount, geminiCount}} {
+	}{{callContent, geminiContent}, {callStream, geminiStream}, {callCount, geminiCount}, {callEmbed, geminiEmbed}, {callBatch, geminiEmbedBatch}} {
 		if model, ok := bytes.CutSuffix(rest, []byte(call.suffix)); ok && len(model) > 0 {
 			return call.to, model
 		}
