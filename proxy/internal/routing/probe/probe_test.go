@@ -85,7 +85,9 @@ func TestProber(t *testing.T) {
 		answer func(http.ResponseWriter, *http.Request)
 		want   string
 	}{
-		{"a status", func(w http.ResponseWriter, _ *http.Request) { http.Error(w, "waiting 9", http.StatusServiceUnavailable) }, "GET /metrics returned status 503"},
+		{"a status", func(w http.ResponseWriter, _ *http.Request) {
+			http.Error(w, "waiting 9", http.StatusServiceUnavailable)
+		}, "GET /metrics returned status 503"},
 		{"a redirect", func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, "/other", http.StatusFound) }, "status 302"},
 		{"without the metric", text("running 1\n"), "GET /metrics has no value of waiting"},
 		{"a body without end", func(w http.ResponseWriter, _ *http.Request) {
