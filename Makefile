@@ -33,7 +33,7 @@ IMAGEFORMAT = $(if $(filter podman buildah,$(notdir $(IMAGETOOL))),--format dock
 IMAGETOOL = $(firstword $(foreach tool,podman buildah docker,$(if $(shell command -v $(tool) 2>/dev/null),$(tool))))
 
 .DEFAULT_GOAL := help
-.PHONY: help run build plugins need-go release image generate test test-agents test-node test-plugins test-net test-redis mutate soak held lint bench bench-go fuzz lines check clean
+.PHONY: help run build plugins need-go release image generate test test-agents test-collector test-node test-plugins test-net test-redis mutate soak held lint bench bench-go fuzz lines check clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*##/:/' | awk -F: '{printf "  make %-10s%s\n", $$1, $$2}'
@@ -96,6 +96,9 @@ test: plugins ## run all tests, with the race detector if there is a C compiler
 
 test-agents: plugins ## test with go-openai, eino and Google's Go client, which are a module of their own
 	cd proxy/internal/testing/agents && $(GO) test ./...
+
+test-collector: plugins ## test with the OTLP receiver of the OpenTelemetry Collector, which is a module of its own
+	cd proxy/internal/testing/collector && $(GO) test ./...
 
 test-node: ## test with the official Node clients, Claude Code, Codex, the Gemini CLI and agents in Node, if it is installed
 	@if ! command -v node >/dev/null || ! command -v npm >/dev/null; then echo "Node is not installed: skipping its clients"; exit 0; fi; \

@@ -18,7 +18,6 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/internal/apierror"
 	"github.com/sluice-gateway/sluice/proxy/internal/breaker"
 	"github.com/sluice-gateway/sluice/proxy/internal/clientapi"
-	"github.com/sluice-gateway/sluice/proxy/internal/endpoint"
 	"github.com/sluice-gateway/sluice/proxy/internal/estimate"
 	"github.com/sluice-gateway/sluice/proxy/internal/excerpt"
 	"github.com/sluice-gateway/sluice/proxy/internal/failure"
@@ -213,7 +212,7 @@ func (x *completion) startAttempt(a *attempt, index int, now time.Time, why stri
 	}
 	started = true
 	x.record.Attempts++
-	if x.server.account.Recent != nil {
+	if x.server.account.Keeps() {
 		x.record.Admitted = x.holds.AdmittedAt.Sub(x.record.Began)
 		x.record.Tries = append(x.record.Tries, telemetry.Attempt{Provider: t.Provider, Target: t.Model, Why: why, Began: now})
 		x.server.account.Recent.Attempt(&x.record)
@@ -398,8 +397,8 @@ func (a *attempt) doRequest() error {
 		headers = append(headers, upstream.Header(h))
 	}
 	headers = append(headers, upstream.Header{Name: admission.HopsHeader, Value: admission.NextHops(x.hops)})
-	if x.record.Trace != "" && !slices.ContainsFunc(headers, func(h upstream.Header) bool { return h.Name == endpoint.TraceHeader }) {
-		headers = append(headers, upstream.Header{Name: endpoint.TraceHeader, Value: x.record.Trace})
+	if a.provider.trace {
+		headers = appendTrace(headers, a)
 	}
 	a.out = upstream.Request{
 		Method: "POST", Path: out.Path, Headers: headers, Body: out.Body, ContentType: "application/json",

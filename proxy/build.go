@@ -203,7 +203,7 @@ func newProvider(ctx context.Context, used *plugin.Plugin, p *config.Provider, r
 		return nil, err
 	}
 	built := &provider{
-		name: p.Name, id: ownership.ProviderID(p.Name), binding: b, redact: redactor.Redact, sharedObjects: p.SharedObjects,
+		name: p.Name, id: ownership.ProviderID(p.Name), binding: b, redact: redactor.Redact, sharedObjects: p.SharedObjects, trace: p.Trace,
 		heartbeat: p.Heartbeat, pace: p.Pace, eventTimeout: p.Timeout.Event, maxEvent: p.MaxEvent,
 	}
 	if p.BaseURL == "" {

@@ -78,6 +78,7 @@ type provider struct {
 	maxEvent     int           // maximum size of one event of a stream, in bytes
 	pace         time.Duration // pause between the events of a plugin's own response; 0 for none
 
+	trace         bool // requests carry their trace context
 	sharedObjects bool // requests may refer to any object of the provider's account
 }
 

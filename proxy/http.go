@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net"
 	"net/url"
 	"strconv"
@@ -444,4 +445,16 @@ func readError(s *Server, err error) *apierror.Error {
 	}
 	e.Cause, e.CloseClient = failure.Unquoted(err), true
 	return e
+}
+
+// fasthttpLogger is fasthttp's logger. It reports broken connections; their requests are in the access log.
+type fasthttpLogger struct{ log *slog.Logger }
+
+func (l fasthttpLogger) Printf(format string, args ...any) {
+	for i, a := range args {
+		if err, ok := a.(error); ok {
+			args[i] = failure.Unquoted(err)
+		}
+	}
+	l.log.Debug("fasthttp", "text", fmt.Sprintf(format, args...))
 }

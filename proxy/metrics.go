@@ -2,18 +2,25 @@ package proxy
 
 import (
 	"cmp"
+	"crypto/rand"
+	"encoding/hex"
 	"runtime"
 	"slices"
 	"time"
+
+	"github.com/valyala/fasthttp"
 
 	"github.com/sluice-gateway/sluice/proxy/config"
 	"github.com/sluice-gateway/sluice/proxy/internal/access"
 	"github.com/sluice-gateway/sluice/proxy/internal/admin"
 	"github.com/sluice-gateway/sluice/proxy/internal/breaker"
+	"github.com/sluice-gateway/sluice/proxy/internal/endpoint"
+	"github.com/sluice-gateway/sluice/proxy/internal/otlp"
 	"github.com/sluice-gateway/sluice/proxy/internal/routing"
 	"github.com/sluice-gateway/sluice/proxy/internal/routing/shadow"
 	"github.com/sluice-gateway/sluice/proxy/internal/spend"
 	"github.com/sluice-gateway/sluice/proxy/internal/telemetry"
+	"github.com/sluice-gateway/sluice/proxy/internal/upstream"
 )
 
 // scrape adds to a sample of the metrics the figures that parts of the gateway keep themselves, at no cost to requests.
@@ -51,6 +58,7 @@ func (c scrape) all() {
 		m.Add(telemetry.JournalOpen, float64(n.Open))
 	}
 	c.store()
+	c.exports()
 	c.config()
 	c.targets()
 	c.budgets()
@@ -92,6 +100,16 @@ func (c scrape) store() {
 	m.Add(telemetry.StoreDenied, float64(counts.Denied))
 	m.Add(telemetry.StoreDamaged, float64(counts.Damaged))
 	m.Add(telemetry.StoreLost, float64(counts.Lost))
+}
+
+func (c scrape) exports() {
+	c.s.exporter.EachStats(func(signal otlp.Signal, n otlp.Stats) {
+		c.m.Add(telemetry.ExportUp, boolValue(n.Up), signal.String())
+		c.m.Add(telemetry.ExportSent, float64(n.Exported), signal.String())
+		for reason, dropped := range n.Dropped {
+			c.m.Add(telemetry.ExportDropped, float64(dropped), signal.String(), otlp.DropNames[reason])
+		}
+	})
 }
 
 func (c scrape) config() {
@@ -311,4 +329,55 @@ func setMetricNames(m *telemetry.Metrics, cfg *config.Config) {
 var routerChoices = [...]telemetry.RouterChoice{
 	routing.RouterOrdered: telemetry.RouterOrdered, routing.RouterNamedNone: telemetry.RouterNamedNone,
 	routing.RouterFailed: telemetry.RouterFailed, routing.RouterRejected: telemetry.RouterRejected,
+}
+
+// exportGrace is how long a shutdown waits for the collector.
+const exportGrace = 1500 * time.Millisecond
+
+// startMetrics sets up the metrics, and starts the export of telemetry if that is configured.
+func startMetrics(s *Server, cfg *config.Config) (err error) {
+	setMetricNames(s.metrics, cfg)
+	s.metrics.Pull(func(m *telemetry.Sample) { scrape{s, m}.all() })
+	if cfg.Telemetry.OTLP == "" {
+		return nil
+	}
+	var instance [16]byte
+	_, _ = rand.Read(instance[:])
+	s.exporter, err = otlp.New(otlp.Options{
+		Config: &cfg.Telemetry, Source: otlp.Source{Version: s.version, Instance: hex.EncodeToString(instance[:])},
+		Gather: s.metrics.Gather, Log: s.log, Now: s.now,
+	})
+	if err != nil {
+		return err
+	}
+	s.exporter.SetProviders(cfg)
+	s.account.Export = s.exporter.Record
+	return nil
+}
+
+// startTrace begins the trace of a request that has been admitted, or continues that of a client that is trusted.
+func startTrace(x *completion, h *fasthttp.RequestHeader) {
+	s, r := x.server, &x.record
+	if r.Trace != "" && r.Key != "" && s.started.Telemetry.Trust == config.TrustKeys {
+		x.traceparent, x.tracestate = r.Trace, endpoint.Tracestate(h)
+	}
+	if sampler := s.exporter.Sampler(); sampler != nil {
+		r.Span = sampler.Begin(x.traceparent, s.random(), s.random(), r.Began)
+	}
+}
+
+// appendTrace appends the headers of the trace context of an attempt, whose own span is the provider's parent. Without
+// traces of the gateway's own, it is the client's context.
+func appendTrace(headers []upstream.Header, a *attempt) []upstream.Header {
+	x := a.completion
+	parent := x.traceparent
+	if span := &x.record.Span; span.Valid() {
+		parent = string(span.AppendTraceparent(nil, a.number))
+	}
+	for _, h := range [...]upstream.Header{{Name: endpoint.TraceHeader, Value: parent}, {Name: endpoint.TraceState, Value: x.tracestate}} {
+		if h.Value != "" && !slices.ContainsFunc(headers, func(o upstream.Header) bool { return o.Name == h.Name }) {
+			headers = append(headers, h)
+		}
+	}
+	return headers
 }

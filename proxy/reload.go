@@ -88,6 +88,7 @@ func (s *Server) reload(ctx context.Context, cfg *config.Config, old *generation
 		s.clients.SetCertificate(pair)
 	}
 	setMetricNames(s.metrics, cfg)
+	s.exporter.SetProviders(cfg)
 	old.plugins.Retire()
 	old.release()
 	s.books.Use(cfg, g.accounts)

@@ -69,6 +69,9 @@ type exchange struct {
 	tags       []string        // set by filters
 	presented  []string        // keys in the request's head, to be redacted from recordings
 	references ownership.References
+
+	traceparent string // the client's trace context, if it is continued; else ""
+	tracestate  string
 }
 
 // acquireWorkspace sets up the first attempt with a workspace, and makes waits of the completion check client.
@@ -89,6 +92,7 @@ func (x *completion) accept(ctx *fasthttp.RequestCtx, to endpoint.ID, rest []byt
 	if e != nil {
 		return e
 	}
+	startTrace(x, h)
 	s.account.Recent.Start(&x.record)
 	x.hops = admission.Hops(h)
 	x.explain = key.MayExplain() && string(h.Peek("x-gateway-explain")) == "1"

@@ -46,6 +46,7 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/internal/failure"
 	"github.com/sluice-gateway/sluice/proxy/internal/identity"
 	"github.com/sluice-gateway/sluice/proxy/internal/journal"
+	"github.com/sluice-gateway/sluice/proxy/internal/otlp"
 	"github.com/sluice-gateway/sluice/proxy/internal/ownership"
 	"github.com/sluice-gateway/sluice/proxy/internal/plugin"
 	"github.com/sluice-gateway/sluice/proxy/internal/rescue"
@@ -88,6 +89,7 @@ type Server struct {
 	recorder  *Recorder // nil disables recording
 	account   telemetry.Log
 	metrics   *telemetry.Metrics
+	exporter  *otlp.Exporter // nil if nothing is exported
 	admin     *admin.Server
 	excessive rate.Sometimes // logs counts of tokens that no request can have
 	ratioLog  rate.Sometimes // of prompts with more tokens than their model's tokens_per_byte
@@ -198,8 +200,10 @@ func New(ctx context.Context, o Options) (*Server, error) {
 	s.current.Store(g)
 	s.canaries.Use(g.policies.Canaries())
 	s.books.Use(cfg, g.accounts)
-	setMetricNames(s.metrics, cfg)
-	s.metrics.Pull(func(m *telemetry.Sample) { scrape{s, m}.all() })
+	if err := startMetrics(s, cfg); err != nil {
+		s.Close()
+		return nil, &BuildError{err}
+	}
 	s.initHTTP()
 	s.loadOwners(g)
 	if o.StateDir == "" && cfg.Store.URL == "" && g.storesAtProviders() {
@@ -490,6 +494,7 @@ func (s *Server) Close() {
 		if err := s.plugins.Close(); err != nil {
 			s.log.Warn("close plugin engine", "error", err)
 		}
+		s.exporter.Close(exportGrace)
 		s.canaries.Close()
 		if err := s.owners.Close(); err != nil {
 			s.log.Warn("close the record of stored responses", "error", err)
@@ -586,15 +591,3 @@ func (h *health) lastReload() reloads {
 }
 
 var _ admin.Gateway = (*Server)(nil)
-
-// fasthttpLogger is fasthttp's logger. It reports broken connections; their requests are in the access log.
-type fasthttpLogger struct{ log *slog.Logger }
-
-func (l fasthttpLogger) Printf(format string, args ...any) {
-	for i, a := range args {
-		if err, ok := a.(error); ok {
-			args[i] = failure.Unquoted(err)
-		}
-	}
-	l.log.Debug("fasthttp", "text", fmt.Sprintf(format, args...))
-}

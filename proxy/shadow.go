@@ -106,6 +106,9 @@ func (m *mirror) copy(x *completion, to *routing.Shadow) {
 		RequestID: x.record.RequestID, Trace: x.record.Trace, Key: x.record.Key, Model: x.record.Model, Provider: to.Target.Provider, Target: to.Target.Model,
 		Began: s.now(), Attempts: 1, Stream: x.stream, Path: x.record.Path, Team: x.record.Team, Generation: x.record.Generation, Shadow: true,
 	}
+	if sampler := s.exporter.Sampler(); sampler != nil {
+		y.record.Span = sampler.Copy(&x.record.Span, s.random(), s.random(), y.record.Began)
+	}
 	y.limiter = &s.admission.Copies
 	y.users.Store(1)
 	defer func() {
@@ -260,12 +263,12 @@ func (c *shadowCopy) end(err error) {
 			outcome = shadow.Spent
 		}
 	}
-	if s.account.Recent != nil {
+	if s.account.Keeps() {
 		defer func() {
 			r.FirstEvent, r.UpstreamID, r.ResponseID = c.firstEvent, c.upstreamID, c.writer.ID()
 			r.Tries = []telemetry.Attempt{{Provider: r.Provider, Target: r.Target, Began: c.startedAt, Took: now.Sub(c.startedAt), First: c.firstEvent, Code: r.Code, Cause: telemetry.CauseText(r.Cause)}}
 			r.Ended = now
-			s.account.Recent.End(r)
+			s.account.Copy(r)
 		}()
 	}
 	u, used, ok := c.usage()

@@ -68,7 +68,7 @@ func (s *Server) Status(page admin.Page) admin.Status {
 }
 
 // Degraded lists what does not work although the gateway is ready.
-func (s *Server) Degraded() []string { return s.books.Degraded() }
+func (s *Server) Degraded() []string { return append(s.books.Degraded(), s.exporter.Degraded()...) }
 
 // Usage returns totals of the ledger, or nil if there is no ledger.
 func (s *Server) Usage(q UsageQuery) (*Usage, error) { return s.books.Usage(q) }

@@ -71,6 +71,12 @@ func isPublic(host string) bool {
 	return strings.Contains(host, ".") && !slices.ContainsFunc(privateNames, func(end string) bool { return strings.HasSuffix(host, end) })
 }
 
+// isPublicURL reports whether the host of a URL is on the public internet.
+func isPublicURL(base string) bool {
+	u, err := url.Parse(base)
+	return err == nil && isPublic(u.Hostname())
+}
+
 // missingAuth warns about a provider on the public internet without a credential.
 func missingAuth(t *table, p *Provider) {
 	u, err := url.Parse(p.BaseURL)
@@ -180,6 +186,11 @@ func (l *loader) secretKey(t *table, name string) (FileSecret, *node) {
 // secretValue reads a secret from a string, or from the file that a table names. It returns the node with the text, or
 // nil if it has reported the value.
 func (l *loader) secretValue(where *keyPath, n *node) (FileSecret, *node) {
+	return l.secretText(where, n, checkSecret)
+}
+
+// secretText is secretValue for a secret that check accepts.
+func (l *loader) secretText(where *keyPath, n *node, check func(string) error) (FileSecret, *node) {
 	secret := FileSecret{}
 	switch n.kind {
 	case kindBroken:
@@ -204,7 +215,7 @@ func (l *loader) secretValue(where *keyPath, n *node) (FileSecret, *node) {
 		return secret, nil
 	}
 	l.credential(n)
-	if err := checkSecret(n.text); err != nil {
+	if err := check(n.text); err != nil {
 		l.d.fail(n.offset, where.String(), "%v", err)
 	}
 	secret.Secret = Secret(n.text)

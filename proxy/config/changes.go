@@ -12,7 +12,7 @@ import (
 type Changes struct {
 	Teams, Keys, Issuers, Plugins, Providers, Models Change
 
-	Members    []string // changed keys of [server], [admin], [responses] and [store], such as "server.max_body"
+	Members    []string // changed keys of [server], [admin], [responses], [store] and [telemetry], such as "server.max_body"
 	Router     bool
 	Filters    bool
 	Identities bool
@@ -53,8 +53,9 @@ func (c *Config) Since(old *Config) Changes {
 			inherit(&a, &b, old, c)
 			return reflect.DeepEqual(a, b)
 		}),
-		Members: slices.Concat(members("server", old.Server, c.Server), members("admin", old.Admin, c.Admin), members("responses", old.Responses, c.Responses), storeMembers(old.Store, c.Store)),
-		Router:  !sameRouter(old.Router, c.Router),
+		Members: slices.Concat(members("server", old.Server, c.Server), members("admin", old.Admin, c.Admin), members("responses", old.Responses, c.Responses), storeMembers(old.Store, c.Store),
+			members("telemetry", old.Telemetry, c.Telemetry)),
+		Router: !sameRouter(old.Router, c.Router),
 		Identities: !slices.EqualFunc(old.Identities, c.Identities, func(a, b Identity) bool {
 			a.Pos = b.Pos
 			return reflect.DeepEqual(a, b)
@@ -155,8 +156,7 @@ func snake(field string) string {
 	return b.String()
 }
 
-// NeedsRestart returns the changed keys of [server], [admin], [responses] and [store] that take effect only after a
-// restart.
+// NeedsRestart returns the changed keys of tables such as [server] that take effect only after a restart.
 func (c *Config) NeedsRestart(running *Config) []string {
 	var names []string
 	for _, name := range c.Since(running).Members {
@@ -175,4 +175,6 @@ var atStart = []string{
 	"server.listen", "server.reasoning_key", "server.cache_dir", "server.log_format", "server.max_queue", "admin.listen", "admin.hosts", "admin.token", "admin.requests",
 	"responses.memory", "responses.ttl", "responses.show_reasoning", "store.journal", "store.keep", "store.on_failure", "store.zone",
 	"store.url", "store.ca", "store.prefix", "store.timeout", "store.share", "store.lease",
+	"telemetry.otlp", "telemetry.ca", "telemetry.headers", "telemetry.traces", "telemetry.trust", "telemetry.metrics",
+	"telemetry.logs", "telemetry.names",
 }

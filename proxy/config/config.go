@@ -54,6 +54,7 @@ type Config struct {
 	Admin      Admin
 	Responses  Responses
 	Store      Store
+	Telemetry  Telemetry
 	Teams      []Team
 	Keys       []Key
 	Issuers    []Issuer
@@ -168,6 +169,7 @@ type Provider struct {
 	PriceLists    []string        // plugins or presets whose price lists apply to its models; the first one that has a model
 	SharedObjects bool            // requests may refer to any object of the account, such as files
 	AllowPrivate  bool            // the base URL may resolve to private and loopback addresses
+	Trace         bool            // requests carry their trace context
 	Options       json.RawMessage // a JSON object: the preset's options, overridden by the plugin's, then by the provider's
 	Limits        Limits
 	Budgets       []Budget
@@ -412,6 +414,7 @@ func (l *loader) load(root table) {
 	l.admin(root.table("admin"))
 	l.responses(root.table("responses"))
 	l.store(root.table("store"))
+	l.telemetry(root.table("telemetry"))
 	l.teams(root.tables("teams"))
 	l.keys(root.tables("keys"))
 	l.issuers(root.tables("issuers"))

@@ -78,7 +78,8 @@ targets = [{ provider = "up" }]
 		ListModels:  config.ListModels{Every: 10 * time.Minute},
 		PriceLists:  []string{"openai"},
 		Paths:       []string{"/chat/completions", "/responses", "/completions", "/embeddings", "/moderations", "/rerank", "/models"}, MaxConns: 16384, MaxEvent: 1 << 20, Options: []byte(`{}`),
-		Pos: config.Position{Line: 6, Column: 12},
+		Trace: true, // .example is not a public name
+		Pos:   config.Position{Line: 6, Column: 12},
 	}
 	if diff := cmp.Diff(wantProvider, c.Providers[0]); diff != "" {
 		t.Errorf("provider (-want +got):\n%s", diff)

@@ -68,6 +68,8 @@ var hints = func() map[string]map[string]string {
 		}
 	}
 	add("", "store", "storage", "state", "journal")
+	add("", "telemetry", "otel", "otlp", "opentelemetry", "tracing", "observability", "metrics")
+	add("telemetry", "otlp", "endpoint", "url", "collector", "exporter")
 	const storeURL = `write [store] with url = "redis://:PASSWORD@HOST:6379"`
 	add("", storeURL, "redis", "valkey", "database")
 	const cached = "responses are not cached; models[].affinity keeps a conversation at the provider that has cached its prompt"

@@ -38,6 +38,7 @@ func (l *loader) provider(name string, t *table) {
 	// Nothing is known about an upstream at another address than the default.
 	p.CachesPrompts = t.bool("caches_prompts", set.caches && (t.has("preset") || !t.has("base_url") || p.BaseURL == set.baseURL))
 	p.SharedObjects = t.bool("shared_objects", false)
+	p.Trace = t.bool("trace", p.BaseURL != "" && !isPublicURL(p.BaseURL))
 	missingAuth(t, &p)
 	timeouts(t, &p.Timeout)
 	p.Heartbeat = t.duration("heartbeat", l.cfg.Server.Heartbeat, 0, hour)

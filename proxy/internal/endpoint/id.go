@@ -26,9 +26,11 @@ func RequestID(h *fasthttp.RequestHeader, holdsSecret func(text []byte) bool) st
 // NewRequestID returns a random ID, for a request without a usable one of its own.
 func NewRequestID() string { return clientapi.RandomID("req_") }
 
-// TraceHeader links a request to its client's trace (W3C Trace Context). It is logged, and sent to the provider
-// unchanged, because the gateway creates no spans of its own.
-const TraceHeader = "traceparent"
+// The headers that link a request to its client's trace (W3C Trace Context).
+const (
+	TraceHeader = "traceparent"
+	TraceState  = "tracestate"
+)
 
 // Traceparent returns the client's trace context, or "" if it is missing or invalid.
 func Traceparent(h *fasthttp.RequestHeader) string {
@@ -37,6 +39,19 @@ func Traceparent(h *fasthttp.RequestHeader) string {
 		return ""
 	}
 	return string(values[0])
+}
+
+// maxTracestate is the maximum length of a trace state that is passed on, the least that the standard asks for.
+const maxTracestate = 512
+
+// Tracestate returns what vendors have added to the client's trace context, or "" if it is missing, too long, or not in
+// the form of a header.
+func Tracestate(h *fasthttp.RequestHeader) string {
+	all := bytes.Join(h.PeekAll(TraceState), []byte{','})
+	if len(all) > maxTracestate || !httpfield.VisibleASCII(bytes.ReplaceAll(all, []byte{' '}, nil)) {
+		return ""
+	}
+	return string(bytes.Trim(all, " "))
 }
 
 // validTraceparent reports whether v has the form version-trace-parent-flags, as in 00-(32 digits)-(16 digits)-01, in

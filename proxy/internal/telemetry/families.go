@@ -176,6 +176,10 @@ var (
 	StoreDamaged = family("store_damaged_total", Counter, "Replies of the store that its data of a key, team, model or provider is damaged; the log names it. Its limits and budgets follow when_down.")
 	StoreLost    = family("store_data_losses_total", Counter, "Times that the store was found to have lost data.")
 
+	ExportUp      = family("telemetry_up", Gauge, "1 if the collector has accepted the last export of the signal, or nothing has been exported yet.", "signal")
+	ExportSent    = family("telemetry_exported_total", Counter, "Requests (signals traces and logs) or data points (metrics) that the collector has accepted.", "signal")
+	ExportDropped = family("telemetry_dropped_total", Counter, "Requests or data points that were not exported. reason is buffer (the collector did not keep up), expired (it could not be reached for minutes), rejected (it did not accept them) or per_second (the limit of traces).", "signal", "reason")
+
 	LogDropped = family("log_lines_dropped_total", Counter, "Log lines dropped because the output was blocked or failed.")
 )
 

@@ -63,7 +63,7 @@ func (l *line) begin(at time.Time, level slog.Level) {
 		l.buf = append(l.buf, `{"time":"`...)
 		l.buf = at.AppendFormat(l.buf, time.RFC3339Nano)
 		l.buf = append(l.buf, `","level":"`...)
-		l.buf = append(append(l.buf, level.String()...), `","msg":"`+message+`"`...)
+		l.buf = append(append(l.buf, level.String()...), `","msg":"`+Message+`"`...)
 		return
 	}
 	l.buf = append(l.buf, "time="...)
@@ -73,7 +73,7 @@ func (l *line) begin(at time.Time, level slog.Level) {
 	l.buf = at.Truncate(time.Millisecond).Add(time.Millisecond/10).AppendFormat(l.buf, time.RFC3339Nano)
 	l.buf = append(l.buf[:n+millis], l.buf[n+millis+1:]...)
 	l.buf = append(l.buf, " level="...)
-	l.buf = append(append(l.buf, level.String()...), " msg="+message...)
+	l.buf = append(append(l.buf, level.String()...), " msg="+Message...)
 }
 
 func (l *line) name(name string) {

@@ -11,6 +11,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
+	dto "github.com/prometheus/client_model/go"
 	"github.com/prometheus/common/expfmt"
 
 	"github.com/sluice-gateway/sluice/proxy/internal/cost"
@@ -43,7 +44,7 @@ type Metrics struct {
 	statuses            statuses
 
 	mu        sync.Mutex // held to replace outcomes
-	gathering sync.Mutex // held by Write
+	gathering sync.Mutex // held by Gather
 }
 
 // names are the models and providers that may be label values.
@@ -336,12 +337,17 @@ func nonZero(names []string, counts []atomic.Int64) map[string]int64 {
 	return all
 }
 
+// Gather returns all metrics. If some of them cannot be collected, it returns the others and the error.
+func (m *Metrics) Gather() ([]*dto.MetricFamily, error) {
+	m.gathering.Lock()
+	defer m.gathering.Unlock()
+	return m.registry.Gather()
+}
+
 // Write writes all metrics in the Prometheus text format. If some of them cannot be collected, it writes the others and
 // returns the error.
 func (m *Metrics) Write(w io.Writer) error {
-	m.gathering.Lock()
-	defer m.gathering.Unlock()
-	all, err := m.registry.Gather()
+	all, err := m.Gather()
 	for _, f := range all {
 		if _, err := expfmt.MetricFamilyToText(w, f); err != nil {
 			return err

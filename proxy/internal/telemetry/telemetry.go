@@ -9,6 +9,7 @@ package telemetry
 
 import (
 	"context"
+	"encoding/hex"
 	"log/slog"
 	"strconv"
 	"time"
@@ -25,6 +26,7 @@ type Record struct {
 	Ended     time.Time // zero means the time of the call of Log.Request
 	Remote    string
 	Trace     string // the client's traceparent (W3C Trace Context); "" if it sent none
+	Span      SpanContext
 	Key       string // name of the client key or the principal
 	Series    string // label of the key's metrics; "" means Key
 	Team      string // the key's team; "" if it has none
@@ -84,8 +86,22 @@ type Log struct {
 	Logger  *slog.Logger
 	Metrics *Metrics         // may be nil
 	Recent  *Recent          // may be nil
+	Export  func(*Record)    // called with each request that is logged, and with copies for shadow targets; may be nil
 	Now     func() time.Time // nil means time.Now
 }
+
+// Keeps reports whether records, with their attempts, are read by more than the log and the metrics.
+func (l *Log) Keeps() bool { return l.Recent != nil || l.Export != nil }
+
+func (l *Log) keep(r *Record) {
+	if l.Export != nil {
+		l.Export(r)
+	}
+	l.Recent.End(r)
+}
+
+// Copy keeps the record of a copy for a shadow target, which has ended.
+func (l *Log) Copy(r *Record) { l.keep(r) }
 
 // Abandon stops counting and listing a request as in flight, unless Request was called for it.
 func (l *Log) Abandon(r *Record) {
@@ -111,19 +127,12 @@ func (l *Log) Request(r *Record) {
 		l.Recent.Abandon(r)
 		return
 	}
-	if l.Recent != nil {
+	if l.Keeps() {
 		r.Ended = at
 		r.endServed()
-		l.Recent.End(r)
+		l.keep(r)
 	}
-	level := slog.LevelInfo
-	switch {
-	case r.Status >= 500, r.Status < 400 && r.Code != "":
-		// A stream that fails has already sent its 2xx status.
-		level = slog.LevelError
-	case r.Status >= 400:
-		level = slog.LevelWarn
-	}
+	level := r.Level()
 	h := l.Logger.Handler()
 	if !h.Enabled(context.Background(), level) {
 		return
@@ -131,13 +140,38 @@ func (l *Log) Request(r *Record) {
 	if h, ok := h.(*handler); ok && h.writeRequest(at, level, r, took) {
 		return
 	}
-	a := make(attrs, 0, 24)
-	r.writeFields(took, &a)
-	l.Logger.LogAttrs(context.Background(), level, message, a...)
+	l.Logger.LogAttrs(context.Background(), level, Message, r.attrs(took)...)
 }
 
-// message is the message of every line of the access log.
-const message = "request"
+// Message is the message of every line of the access log.
+const Message = "request"
+
+// Failed reports whether the request failed for another reason than the client's.
+func (r *Record) Failed() bool {
+	// A stream that fails has already sent its 2xx status.
+	return r.Status >= 500 || r.Status < 400 && r.Code != ""
+}
+
+// Level returns the level of the request's line of the access log.
+func (r *Record) Level() slog.Level {
+	switch {
+	case r.Failed():
+		return slog.LevelError
+	case r.Status >= 400:
+		return slog.LevelWarn
+	}
+	return slog.LevelInfo
+}
+
+// Attrs returns the fields of the line of a request that has ended. Durations are numbers of milliseconds, and amounts
+// are cost.Nanos; both implement encoding.TextMarshaler.
+func (r *Record) Attrs() []slog.Attr { return r.attrs(r.Ended.Sub(r.Began)) }
+
+func (r *Record) attrs(took time.Duration) []slog.Attr {
+	a := make(attrs, 0, 24)
+	r.writeFields(took, &a)
+	return a
+}
 
 // fieldWriter receives the fields of an access log line in order.
 type fieldWriter interface {
@@ -167,6 +201,9 @@ func (r *Record) writeFields(took time.Duration, to fieldWriter) {
 	to.duration("duration_ms", took)
 	to.text("remote", r.Remote)
 	text("traceparent", r.Trace)
+	if r.Span.Sampled {
+		text("trace", hex.EncodeToString(r.Span.TraceID[:]))
+	}
 	text("key", r.Key)
 	text("code", r.Code)
 	text("model", r.Model)

@@ -156,6 +156,33 @@ func TestLogNamesExceededLimit(t *testing.T) {
 	wantExceeded("concurrent", demo, "limits.concurrent = 1 of key concurrent is reached")
 }
 
+// TestTraceContextTrust checks which providers receive whose trace context.
+func TestTraceContextTrust(t *testing.T) {
+	const trace = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
+	for _, c := range []struct{ name, provider, telemetry, keys, want string }{
+		{"default of a private host", "", "", proxytest.Keys, trace + " a=1,b=2"},
+		{"off", "trace = false", "", proxytest.Keys, " "},
+		{"trust nobody", "", "[telemetry]\notlp = \"\"\ntrust = \"none\"\n", proxytest.Keys, " "},
+		{"no client has a key", "", "", "", " "},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			provider := upstreamtest.New(t, upstreamtest.Script{upstreamtest.ReadRequest(), respond("hi")})
+			g := proxytest.Start(t, c.telemetry+c.keys+openAI("p", provider.URL())+c.provider+"\n[[models]]\nid = \"m\"\ntargets = [{ provider = \"p\" }]\n")
+			r := g.Do(t, "POST", "/v1/chat/completions", askM, "traceparent: "+trace, "tracestate: a=1,b=2")
+			if r.Status != 200 {
+				t.Fatalf("%d %s", r.Status, r.Body)
+			}
+			h := provider.Requests()[0].Header
+			if got := h.Get("Traceparent") + " " + h.Get("Tracestate"); got != c.want {
+				t.Errorf("the provider has received %q, want %q", got, c.want)
+			}
+			if line := g.Log.Request(t, r.RequestID()); line["traceparent"] != trace || line["trace"] != "" {
+				t.Errorf("logged as %v", line)
+			}
+		})
+	}
+}
+
 // TestTraceContextIsLoggedAndForwarded sends valid and invalid trace contexts.
 func TestTraceContextIsLoggedAndForwarded(t *testing.T) {
 	const trace = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"

@@ -1,0 +1,67 @@
+package otlp
+
+import (
+	"slices"
+	"sync/atomic"
+	"testing"
+	"time"
+	"unicode/utf8"
+
+	"github.com/sluice-gateway/sluice/proxy/config"
+	"github.com/sluice-gateway/sluice/proxy/internal/telemetry"
+)
+
+// TestRecordDoesNotAllocate checks what happens on a request's goroutine, once the queue has been full.
+func TestRecordDoesNotAllocate(t *testing.T) {
+	var q queue
+	q.init(16)
+	var dropped atomic.Int64
+	var o operations
+	r := &telemetry.Record{
+		Began: time.Unix(1_800_000_000, 0), Path: "/v1/messages", Stream: true,
+		Tries: []telemetry.Attempt{{Provider: "a", Target: "one", Code: "upstream_error"}, {Provider: "b", Target: "two", First: time.Second}},
+	}
+	e := &Exporter{sampler: newSampler(&telemetryTraces, &dropped)}
+	record := func() {
+		r.Span = e.sampler.Begin(traceparent, 1, 2, r.Began)
+		e.sampler.Finish(r, r.Began)
+		q.put(r, &dropped)
+		o.observe(r, func(name string) string { return name })
+	}
+	for range 32 {
+		record()
+	}
+	if n := testing.AllocsPerRun(100, record); n > 0 {
+		t.Errorf("%v allocations", n)
+	}
+	batch := q.take(make([]telemetry.Record, 0, maxBatch))
+	if len(batch) != 16 || dropped.Load() < 100 || !slices.Equal(batch[15].Tries, r.Tries) || &batch[15].Tries[0] == &batch[14].Tries[0] {
+		t.Errorf("%d records, %d dropped, %v", len(batch), dropped.Load(), batch[0].Tries)
+	}
+	var none *Exporter
+	if n := testing.AllocsPerRun(100, func() { none.Record(r) }); n > 0 {
+		t.Errorf("%v allocations without an exporter", n)
+	}
+}
+
+const traceparent = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
+
+var telemetryTraces = config.Traces{Sample: 1, Errors: 1, PerSecond: 1e6}
+
+// FuzzResponse checks that any response can be parsed, and that its message is a short line.
+func FuzzResponse(f *testing.F) {
+	for _, seed := range []string{"", "\n\x04\b\x01\x12\x00", "\n\x07\b\x05\x12\x03a\nb", "\xff", "\n\x7f", "\n\x02\b\x80"} {
+		f.Add([]byte(seed))
+	}
+	f.Fuzz(func(t *testing.T, data []byte) {
+		rejected, message, _ := parseResponse(data)
+		if rejected < 0 || len(message) > maxMessage || !utf8.ValidString(message) {
+			t.Errorf("rejected %d, message %q", rejected, message)
+		}
+		for _, c := range message {
+			if c < ' ' {
+				t.Errorf("message %q has a control character", message)
+			}
+		}
+	})
+}
