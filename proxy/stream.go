@@ -182,11 +182,11 @@ func (x *completion) writePanic(e *apierror.Error) (err error) {
 
 // awaitBytes waits for more of the provider's response. Streams spend most of their time here, where the stack is
 // shallow, so that the garbage collector can shrink it.
-func (x *completion) awaitBytes() error {
-	if x.response == nil {
+func (a *attempt) awaitBytes() error {
+	if a.response == nil {
 		return nil
 	}
-	return x.response.Await()
+	return a.response.Await()
 }
 
 // readMore reads more of a streamed response after its head has been sent.
@@ -339,32 +339,32 @@ func (x *completion) readEvents(ctx context.Context) error {
 
 // unreadableEvent returns the error of a stream that cannot be split into events. If an event is too large, its cause
 // names the setting.
-func (x *completion) unreadableEvent(err error) error {
+func (a *attempt) unreadableEvent(err error) error {
 	if errors.Is(err, framing.ErrTooLarge) {
-		err = fmt.Errorf("%w of %d bytes (max_event of provider %s)", err, x.provider.maxEvent, x.provider.name)
+		err = fmt.Errorf("%w of %d bytes (max_event of provider %s)", err, a.provider.maxEvent, a.provider.name)
 	}
 	return failure.BadResponse(err)
 }
 
 // endBody handles the last events after the body has ended cleanly.
-func (x *completion) endBody(ctx context.Context) error {
-	x.bodyDone = true
+func (a *attempt) endBody(ctx context.Context) error {
+	a.bodyDone = true
 	for {
-		ev, ok, err := x.decoder.End()
+		ev, ok, err := a.decoder.End()
 		if err != nil {
-			return x.unreadableEvent(err)
+			return a.unreadableEvent(err)
 		}
-		if !ok || x.writer.Complete() || x.writer.Failed() != nil {
+		if !ok || a.writer.Complete() || a.writer.Failed() != nil {
 			break
 		}
-		if err := x.handleEvent(ctx, ev); err != nil {
+		if err := a.handleEvent(ctx, ev); err != nil {
 			return err
 		}
 	}
-	if x.reader != nil || x.writer.Complete() || x.writer.Failed() != nil {
+	if a.reader != nil || a.writer.Complete() || a.writer.Failed() != nil {
 		return nil
 	}
-	return x.provider.binding.End(ctx, &x.translation)
+	return a.provider.binding.End(ctx, &a.translation)
 }
 
 // reserveResponse reserves memory for n bytes of a response that is held until it is complete.
@@ -376,30 +376,30 @@ func (x *completion) reserveResponse(n int) error {
 }
 
 // handleEvent passes one event to the plugin or to the host's reader.
-func (x *completion) handleEvent(ctx context.Context, ev framing.Event) error {
-	if x.reader == nil {
-		return x.provider.binding.Event(ctx, &x.translation, ev.Kind, ev.Name, ev.Data)
+func (a *attempt) handleEvent(ctx context.Context, ev framing.Event) error {
+	if a.reader == nil {
+		return a.provider.binding.Event(ctx, &a.translation, ev.Kind, ev.Name, ev.Data)
 	}
-	x.batch.Reset()
+	a.batch.Reset()
 	if ev.Kind != abi.EventPlain {
 		// An exception comes from the cloud service in front of the model. Its message may name the operator's account,
 		// so it is not for clients.
 		e := apierror.Fail(eventstream.ExceptionKind(ev.Name), "", "", "")
 		e.Cause = fmt.Errorf("exception %.64q in the stream", ev.Name)
-		x.batch.Fail(e)
-		return x.applyBatch()
+		a.batch.Fail(e)
+		return a.applyBatch()
 	}
-	if err := x.reader.ReadEvent(ev.Name, ev.Data, &x.batch); err != nil {
+	if err := a.reader.ReadEvent(ev.Name, ev.Data, &a.batch); err != nil {
 		return failure.BadResponse(err)
 	}
-	return x.applyBatch()
+	return a.applyBatch()
 }
 
 // applyBatch passes on to the response writer what the host's reader has read. It redacts a provider's error, which may
 // repeat the provider's credential in any of its members.
-func (x *completion) applyBatch() error {
-	if e := x.batch.Failure(); e != nil {
-		redact := func(s string) string { return string(x.provider.redact([]byte(s))) }
+func (a *attempt) applyBatch() error {
+	if e := a.batch.Failure(); e != nil {
+		redact := func(s string) string { return string(a.provider.redact([]byte(s))) }
 		clean := *e
 		clean.Message, clean.Code, clean.Param = redact(e.Message), redact(e.Code), redact(e.Param)
 		if e.Cause != nil {
@@ -407,9 +407,9 @@ func (x *completion) applyBatch() error {
 				clean.Cause = errors.New(redact(text))
 			}
 		}
-		x.batch.Fail(&clean)
+		a.batch.Fail(&clean)
 	}
-	if err := x.writer.Apply(&x.batch); err != nil {
+	if err := a.writer.Apply(&a.batch); err != nil {
 		return failure.BadResponse(err)
 	}
 	return nil
@@ -417,14 +417,14 @@ func (x *completion) applyBatch() error {
 
 // filterResponse runs the filters on the part of the response that has arrived. If they reject it, the response ends
 // with their error.
-func (x *completion) filterResponse(ctx context.Context) {
-	err := x.filtered.Run(ctx)
+func (a *attempt) filterResponse(ctx context.Context) {
+	err := a.filtered.Run(ctx)
 	if err == nil {
 		return
 	}
 	e := failure.ForClient(err)
-	x.recordOutcome(routing.Inconclusive, 0) // not the target's failure
-	x.writer.Revoke(e)
+	a.recordOutcome(routing.Inconclusive, 0) // not the target's failure
+	a.writer.Revoke(e)
 }
 
 // usage returns what the attempt has used when it ends: the tokens that its provider has counted, or an estimate from
@@ -455,13 +455,13 @@ func (a *attempt) unknown() bool { return a.sent && !a.rejected && !a.writer.Con
 
 // drainBody reads what follows a complete response, usually just the end of the body, so that the connection can be
 // reused. It waits no longer than a round trip within a data centre takes.
-func (x *completion) drainBody() {
-	if x.response == nil || !x.writer.Complete() {
+func (a *attempt) drainBody() {
+	if a.response == nil || !a.writer.Complete() {
 		return
 	}
-	x.response.SetWatcher(drainWatcher{})
+	a.response.SetWatcher(drainWatcher{})
 	for n := 0; n < maxDrain; {
-		p, err := x.response.Next()
+		p, err := a.response.Next()
 		if err != nil {
 			return
 		}
@@ -549,12 +549,12 @@ func (x *completion) Tick(_ upstream.Phase, _ time.Duration) error {
 }
 
 // checkEventTimeout fails a stream whose next event takes too long, even if bytes of it keep arriving.
-func (x *completion) checkEventTimeout(now time.Time) error {
-	limit := x.provider.eventTimeout
-	if limit <= 0 || !x.framed || now.Sub(x.eventAt) < limit {
+func (a *attempt) checkEventTimeout(now time.Time) error {
+	limit := a.provider.eventTimeout
+	if limit <= 0 || !a.framed || now.Sub(a.eventAt) < limit {
 		return nil
 	}
-	return failure.Upstream(&upstream.Error{Kind: upstream.Timeout, Phase: upstream.PhaseBody, Upstream: x.provider.name, Reason: "event timeout of " + limit.String(), Answered: true})
+	return failure.Upstream(&upstream.Error{Kind: upstream.Timeout, Phase: upstream.PhaseBody, Upstream: a.provider.name, Reason: "event timeout of " + limit.String(), Answered: true})
 }
 
 // CheckClient checks the client while the completion waits for a plugin or a connection. It implements
