@@ -145,7 +145,7 @@ func curlAuthorization(cfg *config.Config, model string) (option, note string) {
 		case !mayUse(k, model):
 		case string(k.Secret) == config.ShippedKey:
 			return " -H 'Authorization: Bearer " + config.ShippedKey + "'", ""
-		case k.Digest == environmentDigest:
+		case slices.Contains(k.AllDigests(), environmentDigest):
 			return fromEnvironment, ""
 		}
 	}

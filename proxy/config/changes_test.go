@@ -62,6 +62,8 @@ func TestEveryFieldOfKeyCounts(t *testing.T) {
 			*v = "x"
 		case *config.Digest:
 			v[31] = 1
+		case *[]config.KeyDigest:
+			*v = []config.KeyDigest{{}}
 		case *[]config.Glob:
 			*v = []config.Glob{"x"}
 		case *time.Time:

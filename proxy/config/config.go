@@ -104,10 +104,11 @@ const (
 // Key is an entry of [[keys]]: a client or a group of clients.
 type Key struct {
 	Name      string
-	Secret    Secret // "" if only the digest is configured
-	File      string // file that Secret was read from; "" if it is in the configuration or the environment
-	Digest    Digest // SHA-256 of the secret, always set
-	Models    []Glob // models that the key may use; empty for none
+	Secret    Secret      // "" if only the digest is configured
+	File      string      // file that Secret was read from; "" if it is in the configuration or the environment
+	Digest    Digest      // SHA-256 of the secret, always set; the first of Digests, if there are any
+	Digests   []KeyDigest // of several secrets; empty if the key has one
+	Models    []Glob      // models that the key may use; empty for none
 	NotBefore time.Time
 	Expires   time.Time // end of validity; zero for never
 	Disabled  bool
@@ -117,6 +118,12 @@ type Key struct {
 	Tags      map[string]string // nil if there are none
 	Explain   bool              // clients with the key may ask how their requests are routed
 	Pos       Position
+}
+
+// KeyDigest is the digest of one of several secrets of a key.
+type KeyDigest struct {
+	Digest  Digest
+	Expires time.Time // end of the secret's validity; zero for that of the key
 }
 
 // Team is an entry of [[teams]]: a group of client keys.

@@ -33,11 +33,11 @@ func (l *loader) keys(tables []table) {
 			names[name] = i
 			k.Name = name
 		}
-		if l.secret(t, &k) {
-			if first, twice := digests[k.Digest]; twice {
+		for _, d := range l.keyDigests(t, &k) {
+			if first, twice := digests[d]; twice {
 				t.fail(nil, "", "has the same secret as keys[%d]", first)
 			}
-			digests[k.Digest] = i
+			digests[d] = i
 		}
 		var there bool
 		if k.Models, there = t.globs("models"); !there {
@@ -123,10 +123,98 @@ func isTag(s string) bool {
 	return s != "" && len(s) <= maxTag && strings.Trim(s, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-") == ""
 }
 
+// AllDigests returns the digests of all secrets of the key.
+func (k *Key) AllDigests() (all []Digest) {
+	if len(k.Digests) == 0 {
+		return []Digest{k.Digest}
+	}
+	for _, d := range k.Digests {
+		all = append(all, d.Digest)
+	}
+	return all
+}
+
+// equal reports whether two digests are the same, and end at the same time.
+func (d KeyDigest) equal(o KeyDigest) bool { return d.Digest == o.Digest && d.Expires.Equal(o.Expires) }
+
+// maxDigests limits the digests of a key. Two are enough to rotate it.
+const maxDigests = 8
+
+// keyDigests reads the secret, the digest or the digests of a key, and returns the digests of its secrets.
+func (l *loader) keyDigests(t *table, k *Key) []Digest {
+	n := t.lookUpKind("digests", kindArray)
+	if !t.has("digests") {
+		if l.secret(t, k) {
+			return []Digest{k.Digest}
+		}
+		return nil
+	}
+	for _, name := range []string{"secret", "digest"} {
+		if t.lookUp(name) != nil {
+			t.fail(t.lookUp(name), name, "set %s or digests, not both", name)
+		}
+	}
+	if n == nil {
+		return nil
+	}
+	if len(n.items) == 0 || len(n.items) > maxDigests {
+		t.fail(n, "digests", "must have 1 to %d digests", maxDigests)
+	}
+	var all []Digest
+	list := t.path.child("digests")
+	for i, e := range n.items {
+		path := list.element(i)
+		own := table{d: t.d, n: e, path: &path}
+		var d KeyDigest
+		ok := false
+		switch e.kind {
+		case kindString:
+			d.Digest, ok = l.parseDigest(t, e, "digests")
+		case kindTable:
+			if _, at := own.required("digest"); at != nil {
+				d.Digest, ok = l.parseDigest(&own, at, "digest")
+			}
+			var at *node
+			if d.Expires, at = own.moment("expires"); at != nil && !d.Expires.After(l.o.Now) {
+				own.warn(at, "expires", "the digest has expired: remove it")
+			}
+			own.finish()
+		case kindBroken:
+		default:
+			t.d.fail(e.offset, path.String(), "must be a digest, or a table with digest and expires, not %s", e.kind.description())
+		}
+		switch {
+		case !ok:
+		case slices.Contains(all, d.Digest):
+			t.fail(e, "digests", "the digest is listed twice")
+		default:
+			all, k.Digests = append(all, d.Digest), append(k.Digests, d)
+		}
+	}
+	if len(all) > 0 {
+		k.Digest = all[0]
+	}
+	return all
+}
+
+// parseDigest parses the digest of a secret.
+func (l *loader) parseDigest(t *table, n *node, name string) (d Digest, ok bool) {
+	if l.secrets != nil {
+		l.secrets[n] = true // a weak key can be found from its digest
+	}
+	number, ok := strings.CutPrefix(n.text, "sha256:")
+	sum, err := hex.DecodeString(number)
+	if !ok || err != nil || len(sum) != len(d) {
+		t.fail(n, name, `must be "sha256:" and 64 hexadecimal digits`)
+		return d, false
+	}
+	return Digest(sum), true
+}
+
 // secret reads the secret or the digest of a key, exactly one of which is required, and reports whether it is valid.
 func (l *loader) secret(t *table, k *Key) bool {
 	secret, s := l.secretKey(t, "secret")
-	digest, d := t.text("digest")
+	_, d := t.text("digest")
 	switch {
 	case t.has("secret") && t.has("digest"):
 		t.fail(d, "digest", "set secret or digest, not both")
@@ -147,17 +235,9 @@ func (l *loader) secret(t *table, k *Key) bool {
 		k.Secret, k.File, k.Digest = secret.Secret, secret.File, sha256.Sum256([]byte(text))
 		return true
 	case d != nil:
-		if l.secrets != nil {
-			l.secrets[d] = true // a weak key can be found from its digest
-		}
-		number, ok := strings.CutPrefix(digest, "sha256:")
-		sum, err := hex.DecodeString(number)
-		if !ok || err != nil || len(sum) != len(k.Digest) {
-			t.fail(d, "digest", `must be "sha256:" and 64 hexadecimal digits`)
-			return false
-		}
-		copy(k.Digest[:], sum)
-		return true
+		sum, ok := l.parseDigest(t, d, "digest")
+		k.Digest = sum
+		return ok
 	}
 	return false
 }

@@ -24,6 +24,8 @@ func TestReferenceHasEveryKey(t *testing.T) {
 			budgets = [{ }]
 			[[keys]]
 			budgets = [{ }]
+			[[keys]]
+			digests = [{ }]
 			[[issuers]]
 			[[identities]]
 			budgets = [{ }]
@@ -260,6 +262,10 @@ func parseWith(t *testing.T, path, value string) (*Config, error) {
 	}
 	if strings.HasPrefix(path, "identities[].pseudonym") {
 		root["router"].(map[string]any)["salt"] = "pepper"
+	}
+	if key := root["keys"].([]any)[0].(map[string]any); strings.HasPrefix(path, "keys[].digests") {
+		delete(key, "secret")
+		key["digests"] = []any{map[string]any{"digest": "sha256:" + strings.Repeat("0", 64)}}
 	}
 	if strings.HasPrefix(path, "teams[].") {
 		root["keys"].([]any)[0].(map[string]any)["team"] = "t"

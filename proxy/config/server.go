@@ -167,7 +167,7 @@ func (l *loader) resolveAuth() {
 		k := &l.cfg.Keys[i]
 		e := newError(l.d.file, k.Pos, keyOf("keys", i, "secret"), "")
 		switch {
-		case k.Digest == shipped && !k.Disabled && inEnvironment != ShippedKey:
+		case slices.Contains(k.AllDigests(), shipped) && !k.Disabled && inEnvironment != ShippedKey:
 			e.Text = fmt.Sprintf("%q is the public key of the shipped gateway.toml, and %q is reachable from other machines; set SLUICE_KEY to a key from `sluice keys new`, or to %s to allow it", ShippedKey, s.Listen, ShippedKey)
 			l.d.errs = append(l.d.errs, e)
 		case k.Secret != "" && len(k.Secret) < weakSecret:

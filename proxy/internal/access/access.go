@@ -73,6 +73,18 @@ func New(keys []config.Key, tokens Verifier) *Keys {
 		all[i].explain = c.Explain
 		all[i].tagText = formatTags(c.Tags)
 		k.byDigest[c.Digest] = &all[i]
+		for j, d := range c.Digests {
+			own := &all[i]
+			if j > 0 {
+				copied := all[i]
+				own = &copied
+			}
+			own.digest, own.expires = d.Digest, c.Expires
+			if !d.Expires.IsZero() && (c.Expires.IsZero() || d.Expires.Before(c.Expires)) {
+				own.expires = d.Expires
+			}
+			k.byDigest[d.Digest] = own
+		}
 	}
 	return k
 }
@@ -229,15 +241,18 @@ func (k *Keys) Has(text []byte) bool {
 	return known
 }
 
-// Named returns the key with the given name, and an error if it is not valid at the given time or does not exist. It
-// scans all keys.
-func (k *Keys) Named(name string, now time.Time) (*Key, error) {
+// Named returns the key with the given name, and an error if it is not valid at the given time or does not exist. A key
+// with several secrets is valid if one of them is. It scans all keys.
+func (k *Keys) Named(name string, now time.Time) (found *Key, err error) {
+	err = ErrUnknown
 	for _, key := range k.byDigest {
 		if key.name == name {
-			return key, key.validAt(now)
+			if found, err = key, key.validAt(now); err == nil {
+				break
+			}
 		}
 	}
-	return nil, ErrUnknown
+	return found, err
 }
 
 // validAt returns the reason why the key is not valid at a time, or nil if it is.

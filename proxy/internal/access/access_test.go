@@ -287,3 +287,28 @@ func TestKeyInOtherHeaders(t *testing.T) {
 		})
 	}
 }
+
+// TestDigests checks a key with three secrets, of which each has its own end.
+func TestDigests(t *testing.T) {
+	rotated := key("rotated", "sk-first", "*")
+	rotated.Expires = now.Add(time.Hour)
+	for secret, expires := range map[string]time.Time{"sk-first": now.Add(time.Minute), "sk-second": {}, "sk-third": now.Add(2 * time.Hour)} {
+		rotated.Digests = append(rotated.Digests, config.KeyDigest{Digest: sha256.Sum256([]byte(secret)), Expires: expires})
+	}
+	k := access.New([]config.Key{rotated}, nil)
+	for secret, until := range map[string]time.Time{"sk-first": now.Add(time.Minute), "sk-second": rotated.Expires, "sk-third": rotated.Expires} {
+		header := [][]byte{[]byte("Bearer " + secret)}
+		if found, e := k.Authenticate(header, until.Add(-time.Nanosecond)); e != nil || found.Name() != "rotated" {
+			t.Errorf("%s before its end: %v", secret, e)
+		}
+		if _, e := k.Authenticate(header, until); e == nil || !errors.Is(e.Cause, access.ErrExpired) {
+			t.Errorf("%s at its end: %v, want it expired", secret, e)
+		}
+	}
+	if found, err := k.Named("rotated", now.Add(2*time.Minute)); err != nil || found.Name() != "rotated" {
+		t.Errorf("by name, with one secret expired: %v", err)
+	}
+	if _, err := k.Named("rotated", rotated.Expires); !errors.Is(err, access.ErrExpired) {
+		t.Errorf("by name, with all secrets expired: %v", err)
+	}
+}
