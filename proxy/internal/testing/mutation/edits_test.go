@@ -146,6 +146,20 @@ var edits = []edit{
 		tests: "TestUnknown",
 	},
 
+	// Holds of a request.
+	{
+		what: "the hold of a hedge outlasts the request",
+		file: "proxy/internal/holds/holds.go",
+		old:  "\t\th.hedge.Settle(failed.Plus(cancelled), now)\n", new: "",
+		tests: "TestSettle",
+	},
+	{
+		what: "an attempt after a failed one needs no room in the budgets",
+		file: "proxy/internal/holds/holds.go",
+		old:  "if !h.HoldFailed(now) {", new: "if false {",
+		tests: "TestStartAttempt",
+	},
+
 	// Routing.
 	{
 		what: "targets with an open circuit are not last",
