@@ -398,7 +398,7 @@ func (x *completion) finish() {
 	if x.disconnected {
 		r.Status, r.Code, r.Complete = 499, "client_closed_request", false
 	}
-	r.FirstEvent, r.UpstreamID, r.ResponseID = x.firstEvent, x.upstreamID, x.writer.ID()
+	r.FirstEvent, r.UpstreamID, r.ResponseID = x.firstEvent, x.upstreamID, x.writer.ClientID()
 	if x.mirror != nil {
 		x.mirror.finish(x)
 	}

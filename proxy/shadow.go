@@ -265,7 +265,7 @@ func (c *shadowCopy) end(err error) {
 	}
 	if s.account.Keeps() {
 		defer func() {
-			r.FirstEvent, r.UpstreamID, r.ResponseID = c.firstEvent, c.upstreamID, c.writer.ID()
+			r.FirstEvent, r.UpstreamID, r.ResponseID = c.firstEvent, c.upstreamID, c.writer.ClientID()
 			r.Tries = []telemetry.Attempt{{Provider: r.Provider, Target: r.Target, Began: c.startedAt, Took: now.Sub(c.startedAt), First: c.firstEvent, Code: r.Code, Cause: telemetry.CauseText(r.Cause)}}
 			r.Ended = now
 			s.account.Copy(r)

@@ -121,6 +121,7 @@ func getAdmin(ctx context.Context, address string, limit int64, timeout time.Dur
 // doAdmin sends a request to an admin address and reads up to limit bytes of the response. Error texts mention timeout,
 // which is the timeout of the request's context, and end with hint if there is no response.
 func doAdmin(req *http.Request, limit int64, timeout time.Duration, hint string) (status int, body []byte, err error) {
+	addToken(req)
 	resp, err := adminClient.Do(req)
 	if err != nil {
 		if e, ok := errors.AsType[*url.Error](err); ok {

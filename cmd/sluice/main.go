@@ -59,7 +59,7 @@ func newCommand() *cobra.Command {
 	flags := root.PersistentFlags()
 	flags.StringVarP(&o.config, "config", "c", getenv("SLUICE_CONFIG", "gateway.toml"), "configuration `file`, or $SLUICE_CONFIG")
 	flags.StringVar(&o.cache, "cache", getenv("SLUICE_CACHE", defaultCache()), "`directory` for compiled plugins, or $SLUICE_CACHE; \"\" for no cache")
-	root.AddCommand(newServeCommand(o), newCheckCommand(o), newExplainCommand(o), newHealthcheckCommand(o), newReloadCommand(o), newUsageCommand(o), newBudgetCommand(o), newModelsCommand(o), newPricesCommand(o), newKeysCommand(o), newImportCommand(), newPluginCommand(o), newVersionCommand())
+	root.AddCommand(newServeCommand(o), newCheckCommand(o), newExplainCommand(o), newHealthcheckCommand(o), newReloadCommand(o), newRequestsCommand(o), newTopCommand(o), newUsageCommand(o), newBudgetCommand(o), newModelsCommand(o), newPricesCommand(o), newKeysCommand(o), newImportCommand(), newPluginCommand(o), newVersionCommand())
 	root.InitDefaultCompletionCmd()
 	for _, c := range root.Commands() {
 		if c.Name() == "completion" {

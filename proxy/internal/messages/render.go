@@ -229,5 +229,8 @@ func (r *renderer) appendID(dst []byte) []byte {
 	if bytes.HasPrefix(r.head.ID, []byte(prefix)) {
 		return append(dst, r.head.ID...)
 	}
-	return appendOwnID(dst, prefix, r.head.OwnID)
+	n := len(dst)
+	dst = appendOwnID(dst, prefix, r.head.OwnID)
+	r.head.SetClientID(dst[n:])
+	return dst
 }

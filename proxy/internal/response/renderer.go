@@ -102,6 +102,7 @@ type Head struct {
 	OwnID         string // the gateway's ID of the response; renderers derive other IDs from it
 
 	ID, Model       []byte // may change until Fix
+	clientID        []byte // set by SetClientID
 	ReasoningFormat []byte // may change until the first piece of reasoning
 
 	ownModel              string // Model if the provider names none
@@ -112,6 +113,9 @@ type Head struct {
 
 // Usage returns the tokens so far, for APIs that also report usage at the start of a response.
 func (h *Head) Usage() Usage { return h.usage() }
+
+// SetClientID records the response's ID as the client receives it, escaped for JSON, if it is not ID.
+func (h *Head) SetClientID(id []byte) { h.clientID = append(h.clientID[:0], id...) }
 
 // Fix makes ID and Model final. A renderer calls it before the client can see either of them.
 func (h *Head) Fix() {
@@ -144,7 +148,7 @@ func (h *Head) set(id, model, reasoningFormat []byte) {
 func (h *Head) reset(o *Options) {
 	*h = Head{
 		Stream: o.Stream, IncludeUsage: o.IncludeUsage, FunctionCalls: o.FunctionCalls, Created: o.Created, OwnID: o.ID, RequestID: o.RequestID,
-		ID: h.ID[:0], Model: h.Model[:0], ReasoningFormat: h.ReasoningFormat[:0],
+		ID: h.ID[:0], Model: h.Model[:0], clientID: h.clientID[:0], ReasoningFormat: h.ReasoningFormat[:0],
 		ownModel: o.Model, usage: h.usage,
 	}
 }

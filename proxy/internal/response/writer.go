@@ -276,6 +276,15 @@ func (w *Writer) AppendResponse(dst []byte) []byte { return w.r.AppendResponse(d
 // ID returns the response's ID, escaped for JSON, or nothing if it is not known yet. It is valid until Reset.
 func (w *Writer) ID() []byte { return w.head.ID }
 
+// ClientID returns the response's ID as the client receives it, escaped for JSON, or nothing if it is not known yet. It
+// is valid until Reset.
+func (w *Writer) ClientID() []byte {
+	if len(w.head.clientID) > 0 {
+		return w.head.clientID
+	}
+	return w.head.ID
+}
+
 // Complete reports whether the response is complete. A complete stream has its last frame in Output or sent.
 func (w *Writer) Complete() bool { return w.complete }
 

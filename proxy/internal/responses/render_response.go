@@ -167,7 +167,10 @@ func (r *renderer) appendID(dst []byte) []byte {
 		return append(dst, r.head.ID...)
 	}
 	r.makeID()
-	return r.appendNumbered(append(dst, responsePrefix...), 0)
+	n := len(dst)
+	dst = r.appendNumbered(append(dst, responsePrefix...), 0)
+	r.head.SetClientID(dst[n:])
+	return dst
 }
 
 // appendItemID appends the ID of an item.
