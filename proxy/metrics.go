@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"crypto/rand"
 	"encoding/hex"
+	"fmt"
 	"runtime"
 	"slices"
 	"time"
@@ -21,6 +22,7 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/internal/spend"
 	"github.com/sluice-gateway/sluice/proxy/internal/telemetry"
 	"github.com/sluice-gateway/sluice/proxy/internal/upstream"
+	"github.com/sluice-gateway/sluice/proxy/internal/webhook"
 )
 
 // scrape adds to a sample of the metrics the figures that parts of the gateway keep themselves, at no cost to requests.
@@ -103,6 +105,15 @@ func (c scrape) store() {
 }
 
 func (c scrape) exports() {
+	if at := c.s.clients.CertificateExpiry(); !at.IsZero() {
+		c.m.Add(telemetry.CertificateExpiry, seconds(at))
+	}
+	if w := c.s.alerts; w != nil {
+		delivered, failed, dropped := w.Counts()
+		c.m.Add(telemetry.Alerts, float64(delivered), "delivered")
+		c.m.Add(telemetry.Alerts, float64(failed), "failed")
+		c.m.Add(telemetry.Alerts, float64(dropped), "dropped")
+	}
 	c.s.exporter.EachStats(func(signal otlp.Signal, n otlp.Stats) {
 		c.m.Add(telemetry.ExportUp, boolValue(n.Up), signal.String())
 		c.m.Add(telemetry.ExportSent, float64(n.Exported), signal.String())
@@ -331,15 +342,25 @@ var routerChoices = [...]telemetry.RouterChoice{
 	routing.RouterFailed: telemetry.RouterFailed, routing.RouterRejected: telemetry.RouterRejected,
 }
 
+// outlets are what sends to other systems, besides the log.
+type outlets struct {
+	exporter *otlp.Exporter   // nil if nothing is exported
+	alerts   *webhook.Webhook // nil if there is none
+}
+
 // exportGrace is how long a shutdown waits for the collector.
 const exportGrace = 1500 * time.Millisecond
 
-// startMetrics sets up the metrics, and starts the export of telemetry if that is configured.
-func startMetrics(s *Server, cfg *config.Config) (err error) {
+// startMetrics sets up the metrics, and starts the export of telemetry and the webhook if they are configured, unless the
+// Server is offline.
+func startMetrics(s *Server, cfg *config.Config, offline bool) (err error) {
 	setMetricNames(s.metrics, cfg)
 	s.metrics.Pull(func(m *telemetry.Sample) { scrape{s, m}.all() })
-	if cfg.Telemetry.OTLP == "" {
+	if offline {
 		return nil
+	}
+	if s.alerts, err = newAlerts(s, &cfg.Alerts); err != nil || cfg.Telemetry.OTLP == "" {
+		return err
 	}
 	var instance [16]byte
 	_, _ = rand.Read(instance[:])
@@ -353,6 +374,27 @@ func startMetrics(s *Server, cfg *config.Config) (err error) {
 	s.exporter.SetProviders(cfg)
 	s.account.Export = s.exporter.Record
 	return nil
+}
+
+// newAlerts returns the webhook for budgets, nil if none is configured.
+func newAlerts(s *Server, a *config.Alerts) (*webhook.Webhook, error) {
+	if a.URL == "" {
+		return nil, nil
+	}
+	roots, err := otlp.Roots(a.CA)
+	if err != nil {
+		return nil, fmt.Errorf("alerts.ca: %w", err)
+	}
+	w, err := webhook.New(webhook.Options{URL: a.URL.Reveal(), TLS: roots, Secret: []byte(a.Secret.Reveal()), Log: s.log, Now: s.now})
+	if err != nil {
+		return nil, fmt.Errorf("alerts: %w", err)
+	}
+	return w, nil
+}
+
+// alertBudget posts that a budget has reached its warn.
+func alertBudget(w *webhook.Webhook, e spend.Event) {
+	w.Post(webhook.Alert{Type: webhook.BudgetWarned, Scope: e.Scope.Kind.String(), Name: e.Scope.Name, Per: e.Per.String(), Limit: e.Amount})
 }
 
 // startTrace begins the trace of a request that has been admitted, or continues that of a client that is trusted.

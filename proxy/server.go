@@ -46,7 +46,6 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/internal/failure"
 	"github.com/sluice-gateway/sluice/proxy/internal/identity"
 	"github.com/sluice-gateway/sluice/proxy/internal/journal"
-	"github.com/sluice-gateway/sluice/proxy/internal/otlp"
 	"github.com/sluice-gateway/sluice/proxy/internal/ownership"
 	"github.com/sluice-gateway/sluice/proxy/internal/plugin"
 	"github.com/sluice-gateway/sluice/proxy/internal/rescue"
@@ -55,6 +54,7 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/internal/routing/canary"
 	"github.com/sluice-gateway/sluice/proxy/internal/routing/catalog"
 	"github.com/sluice-gateway/sluice/proxy/internal/routing/policies"
+	"github.com/sluice-gateway/sluice/proxy/internal/spend"
 	"github.com/sluice-gateway/sluice/proxy/internal/telemetry"
 	"github.com/sluice-gateway/sluice/proxy/internal/thinking"
 	"github.com/sluice-gateway/sluice/proxy/internal/upstream/configured"
@@ -75,6 +75,7 @@ type Server struct {
 	startedAt  time.Time
 
 	lifetime
+	outlets
 	generations
 	lasting
 
@@ -89,7 +90,6 @@ type Server struct {
 	recorder  *Recorder // nil disables recording
 	account   telemetry.Log
 	metrics   *telemetry.Metrics
-	exporter  *otlp.Exporter // nil if nothing is exported
 	admin     *admin.Server
 	excessive rate.Sometimes // logs counts of tokens that no request can have
 	ratioLog  rate.Sometimes // of prompts with more tokens than their model's tokens_per_byte
@@ -166,6 +166,7 @@ func New(ctx context.Context, o Options) (*Server, error) {
 	})
 	s.books, err = accounting.Open(cfg, accounting.Options{
 		StateDir: o.StateDir, Offline: o.Offline, Redactor: func() *credential.Redactor { return configured.Redactor(cfg) }, Log: o.Log, Now: o.Now,
+		Warned: func(e spend.Event) { alertBudget(s.alerts, e) },
 	})
 	if err != nil {
 		return nil, &BuildError{err}
@@ -200,7 +201,7 @@ func New(ctx context.Context, o Options) (*Server, error) {
 	s.current.Store(g)
 	s.canaries.Use(g.policies.Canaries())
 	s.books.Use(cfg, g.accounts)
-	if err := startMetrics(s, cfg); err != nil {
+	if err := startMetrics(s, cfg, o.Offline); err != nil {
 		s.Close()
 		return nil, &BuildError{err}
 	}
@@ -495,6 +496,7 @@ func (s *Server) Close() {
 			s.log.Warn("close plugin engine", "error", err)
 		}
 		s.exporter.Close(exportGrace)
+		s.alerts.Close()
 		s.canaries.Close()
 		if err := s.owners.Close(); err != nil {
 			s.log.Warn("close the record of stored responses", "error", err)

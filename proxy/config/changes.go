@@ -12,7 +12,7 @@ import (
 type Changes struct {
 	Teams, Keys, Issuers, Plugins, Providers, Models Change
 
-	Members    []string // changed keys of [server], [admin], [responses], [store] and [telemetry], such as "server.max_body"
+	Members    []string // changed keys of [server], [admin], [responses], [store], [telemetry] and [alerts], such as "server.max_body"
 	Router     bool
 	Filters    bool
 	Identities bool
@@ -54,7 +54,7 @@ func (c *Config) Since(old *Config) Changes {
 			return reflect.DeepEqual(a, b)
 		}),
 		Members: slices.Concat(members("server", old.Server, c.Server), members("admin", old.Admin, c.Admin), members("responses", old.Responses, c.Responses), storeMembers(old.Store, c.Store),
-			members("telemetry", old.Telemetry, c.Telemetry)),
+			members("telemetry", old.Telemetry, c.Telemetry), members("alerts", old.Alerts, c.Alerts)),
 		Router: !sameRouter(old.Router, c.Router),
 		Identities: !slices.EqualFunc(old.Identities, c.Identities, func(a, b Identity) bool {
 			a.Pos = b.Pos
@@ -176,5 +176,5 @@ var atStart = []string{
 	"responses.memory", "responses.ttl", "responses.show_reasoning", "store.journal", "store.keep", "store.on_failure", "store.zone",
 	"store.url", "store.ca", "store.prefix", "store.timeout", "store.share", "store.lease",
 	"telemetry.otlp", "telemetry.ca", "telemetry.headers", "telemetry.traces", "telemetry.trust", "telemetry.metrics",
-	"telemetry.logs", "telemetry.names",
+	"telemetry.logs", "telemetry.names", "alerts.url", "alerts.ca", "alerts.secret",
 }

@@ -55,6 +55,7 @@ type Config struct {
 	Responses  Responses
 	Store      Store
 	Telemetry  Telemetry
+	Alerts     Alerts
 	Teams      []Team
 	Keys       []Key
 	Issuers    []Issuer
@@ -422,6 +423,7 @@ func (l *loader) load(root table) {
 	l.responses(root.table("responses"))
 	l.store(root.table("store"))
 	l.telemetry(root.table("telemetry"))
+	l.alerts(root.table("alerts"))
 	l.teams(root.tables("teams"))
 	l.keys(root.tables("keys"))
 	l.issuers(root.tables("issuers"))

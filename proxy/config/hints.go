@@ -69,6 +69,8 @@ var hints = func() map[string]map[string]string {
 	}
 	add("", "store", "storage", "state", "journal")
 	add("", "telemetry", "otel", "otlp", "opentelemetry", "tracing", "observability", "metrics")
+	add("", "alerts", "webhook", "webhooks", "alerting", "notifications")
+	add("alerts", "url", "webhook", "webhookurl", "endpoint")
 	add("telemetry", "otlp", "endpoint", "url", "collector", "exporter")
 	const storeURL = `write [store] with url = "redis://:PASSWORD@HOST:6379"`
 	add("", storeURL, "redis", "valkey", "database")

@@ -114,6 +114,11 @@ var reference = []Setting{
 	{"telemetry.logs", TypeBool, "", "false", "Exports the access log as well."},
 	{"telemetry.names", TypeStrings, `"genai-2026" or "1.37"`, `["genai-2026"]`, "Versions of OpenTelemetry's conventions for generative AI whose names are used: `genai-2026`, or `1.37`, which many dashboards still read. Both may be set, and then both names are exported."},
 
+	{"alerts", TypeTable, "", "", "Webhook for budgets that are nearly spent: see [alerts](operations.md#alerts). A change of its keys requires a restart."},
+	{"alerts.url", TypeString, "", `""`, "URL, or `{ file = \"FILE\" }`, to which an alert is posted as JSON when a budget reaches its `warn`. Empty means that it is only logged."},
+	{"alerts.ca", TypeString, "", `""`, "PEM file with the certificates that verify the certificate of `url`. Relative to the configuration file. Empty means the system's certificates."},
+	{"alerts.secret", TypeString, "", "", "Secret with which alerts are signed, or `{ file = \"FILE\" }`: at least 16 bytes. Required with `url`."},
+
 	{"teams", TypeTables, "", "", "Teams, to which client keys can belong."},
 	{"teams[].name", TypeString, "", "", "Required. Name in keys, conditions and logs: 1 to 64 letters, digits, `.`, `_` or `-`."},
 	{"teams[].limits", TypeTable, "", "", "Rate limits of all keys of the team. Unset means unlimited."},

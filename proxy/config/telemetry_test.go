@@ -76,6 +76,9 @@ func TestTelemetryErrors(t *testing.T) {
 		{"certificates without TLS", "[telemetry]\notlp = \"http://c\"\nca = \"ca.pem\"", `3:6: telemetry.ca: can never apply: otlp does not begin with "https://"`},
 		{"endpoint", "[telemetry]\nendpoint = \"https://c\"", `2:1: telemetry.endpoint: unknown key, did you mean "otlp"?`},
 		{"table of another program", "[otel]\nendpoint = \"https://c\"", `1:2: otel: unknown key, did you mean "telemetry"?`},
+		{"alert without a secret", "[alerts]\nurl = \"https://hooks.example/x?token=open-sesame\"", `1:2: alerts.secret: is missing: without a signature, the receiver cannot know who has sent an alert`},
+		{"short secret", "[alerts]\nurl = \"https://hooks.example/x\"\nsecret = \"0123456789\"", "3:10: alerts.secret: has 10 bytes; at least 16 random ones are needed, such as those of `openssl rand -hex 32`"},
+		{"invalid alert URL", "[alerts]\nurl = \"open-sesame\"\nsecret = \"0123456789abcdef\"", `2:7: alerts.url: must start with https:// or http://`},
 	} {
 		_, err := parseTelemetry(t, c.text)
 		if err == nil || strings.TrimSpace(err.Error()) != "gateway.toml:"+c.want {
@@ -86,6 +89,7 @@ func TestTelemetryErrors(t *testing.T) {
 		"[telemetry]\nlogs = true":                    "telemetry.otlp: is not set: nothing is exported",
 		"[telemetry]\notlp = \"http://c:4317\"":       "telemetry.otlp: has the port of OTLP over gRPC",
 		"[telemetry]\notlp = \"http://otlp.acme.io\"": "telemetry.otlp: traces, and the headers of requests, are sent without encryption",
+		"[alerts]\nurl = \"\"":                        "alerts.url: is not set: no alerts are posted",
 	} {
 		c, err := parseTelemetry(t, text)
 		if err != nil || len(c.Warnings) != 1 || !strings.Contains(c.Warnings[0].Error(), want) {

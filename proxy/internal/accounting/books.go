@@ -35,6 +35,7 @@ type Options struct {
 	StateDir string                      // state folder; "" keeps nothing across restarts
 	Offline  bool                        // leaves journal and store closed, because no requests are served
 	Redactor func() *credential.Redactor // returns the redactor of the store's credentials
+	Warned   func(spend.Event)           // called with each budget that has reached its warn; must not block; may be nil
 	Log      *slog.Logger
 	Now      func() time.Time
 }

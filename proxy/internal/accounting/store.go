@@ -78,6 +78,9 @@ func (b *Books) logEvent(e spend.Event) {
 	switch e.Kind {
 	case spend.EventWarned:
 		log.Warn("budget nearly spent", e.Scope.Kind.String(), e.Scope.Name, "per", e.Per.String(), "usd", e.Amount.String())
+		if b.options.Warned != nil {
+			b.options.Warned(e)
+		}
 	case spend.EventExceededHold:
 		log.Warn("request cost more than its estimated maximum", e.Scope.Kind.String(), e.Scope.Name, "usd", e.Amount.String())
 	case spend.EventStoreDown:

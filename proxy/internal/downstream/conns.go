@@ -67,6 +67,14 @@ func New(o Options) *Conns {
 // SetLimits replaces the limits.
 func (g *Conns) SetLimits(l Limits) { g.limits.Store(&l) }
 
+// CertificateExpiry returns when the certificate expires. It is zero without one.
+func (g *Conns) CertificateExpiry() time.Time {
+	if g.tls == nil {
+		return time.Time{}
+	}
+	return g.tls.certificate.Load().Leaf.NotAfter
+}
+
 // SetCertificate replaces the certificate for future handshakes. It has no effect if New was called without a
 // certificate.
 func (g *Conns) SetCertificate(c *tls.Certificate) {

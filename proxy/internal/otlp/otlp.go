@@ -101,16 +101,13 @@ const maxQueued = 2048
 // New returns an Exporter whose goroutines are running. It does not connect. The configuration must have a URL.
 func New(o Options) (*Exporter, error) {
 	o.Timing = o.Timing.withDefaults()
-	roots, err := readRoots(o.Config.CA)
+	roots, err := Roots(o.Config.CA)
 	if err != nil {
 		return nil, fmt.Errorf("telemetry.ca: %w", err)
 	}
 	c := upstream.Config{
-		Name: "collector", BaseURL: o.Config.OTLP, AllowPrivate: true, MaxConns: 8, MaxIdle: 3,
+		Name: "collector", BaseURL: o.Config.OTLP, AllowPrivate: true, MaxConns: 8, MaxIdle: 3, TLS: roots,
 		Timeouts: upstream.Timeouts{FirstByte: o.Timing.Request, Total: o.Timing.Request},
-	}
-	if roots != nil {
-		c.TLS = &tls.Config{RootCAs: roots}
 	}
 	e := &Exporter{o: o, encoder: newEncoder(o.Config, o.Source), stop: make(chan struct{})}
 	for name, value := range o.Config.Headers {
@@ -149,7 +146,8 @@ func New(o Options) (*Exporter, error) {
 	return e, nil
 }
 
-func readRoots(file string) (*x509.CertPool, error) {
+// Roots returns a TLS configuration that trusts the certificates in a file, nil for "".
+func Roots(file string) (*tls.Config, error) {
 	if file == "" {
 		return nil, nil
 	}
@@ -161,7 +159,7 @@ func readRoots(file string) (*x509.CertPool, error) {
 	if !pool.AppendCertsFromPEM(data) {
 		return nil, errors.New("contains no PEM certificate")
 	}
-	return pool, nil
+	return &tls.Config{RootCAs: pool}, nil
 }
 
 // Record queues a finished request: its trace if it is sampled, which may be decided only now, and its line of the

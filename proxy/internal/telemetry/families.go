@@ -180,6 +180,10 @@ var (
 	ExportSent    = family("telemetry_exported_total", Counter, "Requests (signals traces and logs) or data points (metrics) that the collector has accepted.", "signal")
 	ExportDropped = family("telemetry_dropped_total", Counter, "Requests or data points that were not exported. reason is buffer (the collector did not keep up), expired (it could not be reached for minutes), rejected (it did not accept them) or per_second (the limit of traces).", "signal", "reason")
 
+	Alerts = family("alerts_total", Counter, "Alerts for the webhook of [alerts]. outcome is delivered, failed (the receiver rejected it or could not be reached) or dropped (too many were waiting).", "outcome")
+
+	CertificateExpiry = family("certificate_expiry_timestamp_seconds", Gauge, "Time at which the certificate for clients expires. Without TLS there is no series.")
+
 	LogDropped = family("log_lines_dropped_total", Counter, "Log lines dropped because the output was blocked or failed.")
 )
 
