@@ -71,8 +71,6 @@ type Server struct {
 	random     func() uint64
 	version    string
 	logDropped func() int64
-	started    *config.Config // the configuration at the start, which listeners keep until a restart
-	startedAt  time.Time
 
 	lifetime
 	outlets
@@ -107,6 +105,8 @@ type lasting struct {
 
 // lifetime is what Serve, Shutdown and Close coordinate.
 type lifetime struct {
+	started          *config.Config // the configuration at the start, which listeners keep until a restart
+	startedAt        time.Time
 	serving          sync.WaitGroup  // listeners and connections
 	refusals         chan struct{}   // semaphore of connections that are being refused with a response
 	shadowContext    context.Context // parent of the contexts of requests to shadow targets
@@ -135,7 +135,7 @@ func New(ctx context.Context, o Options) (*Server, error) {
 	cfg := o.Config
 	s := &Server{
 		log: o.Log, metrics: telemetry.NewMetrics(), version: o.Version, logDropped: o.LogDropped, now: o.Now, random: o.Random,
-		recorder: o.Recorder, started: cfg, startedAt: o.Now(), lifetime: lifetime{refusals: make(chan struct{}, maxRefusals)},
+		recorder: o.Recorder, lifetime: lifetime{started: cfg, startedAt: o.Now(), refusals: make(chan struct{}, maxRefusals)},
 		excessive: rate.Sometimes{Interval: time.Minute}, ratioLog: rate.Sometimes{Interval: time.Minute},
 	}
 	machine := capacity.Detect()
