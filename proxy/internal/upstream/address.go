@@ -3,6 +3,7 @@ package upstream
 import (
 	"context"
 	"net/netip"
+	"slices"
 	"syscall"
 )
 
@@ -22,6 +23,9 @@ var forbidden = []struct {
 	{netip.MustParsePrefix("fec0::/10"), "site-local"},
 }
 
+// metadataIPv6 is the address of a cloud's metadata service within the private addresses.
+var metadataIPv6 = netip.MustParseAddr("fd00:ec2::254")
+
 // embedded are the IPv6 ranges whose addresses embed an IPv4 address, with its offset in bytes.
 var embedded = []struct {
 	netip.Prefix
@@ -39,6 +43,8 @@ func addressClass(a netip.Addr) string {
 	switch {
 	case !a.IsValid():
 		return "not an address"
+	case a == metadataIPv6:
+		return "metadata"
 	case a.IsUnspecified():
 		return "unspecified"
 	case a.IsLoopback():
@@ -67,11 +73,24 @@ func addressClass(a netip.Addr) string {
 // controlAddress is a net.Dialer.ControlContext. It checks the address right before connecting, so that a second DNS
 // response cannot get around the check.
 func controlAddress(_ context.Context, _, address string, _ syscall.RawConn) error {
+	return checkAddress(address)
+}
+
+// controlReceived returns controlAddress for a base URL that a peer has sent. private allows loopback and private
+// addresses, but no others: a cloud's metadata service must not be reachable by a redirect.
+func controlReceived(private bool) func(context.Context, string, string, syscall.RawConn) error {
+	return func(_ context.Context, _, address string, _ syscall.RawConn) error {
+		return checkAddress(address, map[bool][]string{true: {"loopback", "private"}}[private]...)
+	}
+}
+
+// checkAddress returns an error if an address with a port must not be connected to and its class is not allowed.
+func checkAddress(address string, allowed ...string) error {
 	ap, err := netip.ParseAddrPort(address)
 	if err != nil {
 		return &AddressError{Class: "not an address"}
 	}
-	if class := addressClass(ap.Addr()); class != "" {
+	if class := addressClass(ap.Addr()); class != "" && !slices.Contains(allowed, class) {
 		return &AddressError{Addr: ap.Addr(), Class: class}
 	}
 	return nil

@@ -43,6 +43,9 @@ type Config struct {
 
 	TLS          *tls.Config // roots, client certificates; New fills in versions, server name, session cache and protocols
 	AllowPrivate bool        // names may resolve to loopback, private and link-local addresses
+	// Received says that BaseURL is not from the configuration but from a peer, such as the target of a redirect. IP
+	// addresses and localhost are then checked like other names, and AllowPrivate allows only loopback and private ones.
+	Received bool
 
 	// Redactor receives the secrets that are obtained while the Client is in use; may be nil.
 	Redactor *credential.Redactor

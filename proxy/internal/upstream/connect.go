@@ -34,12 +34,15 @@ func newConnector(cfg *Config, host, port string, literal bool) *connector {
 		keepAlive(conn)
 		return conn, err
 	}
+	if cfg.Received {
+		d.ControlContext = controlReceived(cfg.AllowPrivate)
+	}
 	if literal {
 		return c
 	}
 	// An address in the configuration is intended, and so is localhost. Any other name is resolved by a name server,
 	// which may not be trustworthy.
-	if !cfg.AllowPrivate && !strings.EqualFold(host, "localhost") {
+	if !cfg.Received && !cfg.AllowPrivate && !strings.EqualFold(host, "localhost") {
 		d.ControlContext = controlAddress
 	}
 	c.names = newNames(host, cfg.Resolver, cfg.Now)

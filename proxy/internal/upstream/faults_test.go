@@ -200,8 +200,8 @@ func TestRedirectIsNotFollowed(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer resp.Close()
-	if resp.Status() != 302 || resp.Header("location") != nil {
-		t.Errorf("got status %d, location %q", resp.Status(), resp.Header("location"))
+	if resp.Status() != 302 || resp.Header("location") != nil || resp.Location() != other.URL()+"/?key=canary" {
+		t.Errorf("got status %d, header %q, location %q", resp.Status(), resp.Header("location"), resp.Location())
 	}
 	if other.Connections() != 0 {
 		t.Error("the redirect was followed")

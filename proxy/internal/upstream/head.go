@@ -156,6 +156,7 @@ func (s *headScan) headerLine(l []byte, at int) string {
 type header struct {
 	text   []byte
 	fields []field
+	target field // the value of Location
 
 	status        int  // 0 until the status line has been read
 	http10        bool // the version is HTTP/1.0
@@ -181,12 +182,20 @@ func (h *header) copyText(head []byte) {
 
 // get returns the value of the first header with a name, ignoring case, or nil if there is none.
 func (h *header) get(name string) []byte {
-	for _, f := range h.fields {
-		if len(name) == int(f.nameEnd-f.name) && bytes.EqualFold(h.text[f.name:f.nameEnd], []byte(name)) {
-			return h.text[f.value:f.valueEnd:f.valueEnd]
-		}
+	if f := h.find(name); f != (field{}) {
+		return h.text[f.value:f.valueEnd:f.valueEnd]
 	}
 	return nil
+}
+
+// find returns the first header with a name, ignoring case, or the zero field if there is none.
+func (h *header) find(name string) field {
+	for _, f := range h.fields {
+		if len(name) == int(f.nameEnd-f.name) && bytes.EqualFold(h.text[f.name:f.nameEnd], []byte(name)) {
+			return f
+		}
+	}
+	return field{}
 }
 
 // del removes all headers with a name, which is in lower case.
@@ -235,7 +244,8 @@ func (c *conn) readHead() (headScan, error) {
 			continue
 		}
 		c.header.copyText(head)
-		// Redirects are not followed, and their target may contain a credential.
+		// The target of a redirect may contain a credential, so it is not among the fields that plugins can read.
+		c.header.target = c.header.find("location")
 		c.header.del("location")
 		return s, nil
 	}

@@ -114,10 +114,10 @@ func checkPath(target, credential string) string {
 		}
 	}
 	path, query, _ := strings.Cut(target, "?")
+	if strings.Contains(path, "//") {
+		return "the path has an empty segment"
+	}
 	for seg := range strings.SplitSeq(path[1:], "/") {
-		if seg == "" && path != "/" {
-			return "the path has an empty segment"
-		}
 		if isDots(seg) {
 			return "the path has a dot segment"
 		}

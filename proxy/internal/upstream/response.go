@@ -31,12 +31,21 @@ func (r *Response) Status() int { return r.status }
 func (r *Response) Account() credential.Account { return r.account }
 
 // Header returns the value of the first header with a name, ignoring case, or nil if there is none. It is valid until
-// Close. Location is not available.
+// Close. Location is available from Location alone.
 func (r *Response) Header(name string) []byte {
 	if r.conn == nil {
 		return nil
 	}
 	return r.conn.header.get(name)
+}
+
+// Location returns the value of the header Location, or "" if there is none. It may contain a credential.
+func (r *Response) Location() string {
+	if r.conn == nil {
+		return ""
+	}
+	h := &r.conn.header
+	return string(h.text[h.target.value:h.target.valueEnd])
 }
 
 // EachHeader calls f with each header that Header can return. Names are spelled as the provider sent them. Both slices
