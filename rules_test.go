@@ -206,6 +206,17 @@ var importRules = []struct {
 		},
 	},
 	{
+		"in proxy/internal/oci, oci imports no package of this module, distribution only oci and upstream, and pull only oci and distribution",
+		"what a registry sends is parsed without network and files, and pulling needs neither a configuration nor plugins",
+		func(p *pkg, i imported) bool {
+			const oci = "proxy/internal/oci"
+			allowed := map[string][]string{
+				oci: nil, oci + "/distribution": {oci, "proxy/internal/upstream", "proxy/internal/upstream/credential"}, oci + "/pull": {oci, oci + "/distribution"},
+			}
+			return within(p.dir, oci) && i.own && !slices.Contains(allowed[p.dir], i.path)
+		},
+	},
+	{
 		"proxy/internal/response imports only jsondoc, apierror and cost; thinking and clientapi import only these and response; client APIs and clientapi/chatwriter import only these, thinking and clientapi; thinking and responses also import fairlru",
 		"the response writer is independent of client APIs, and a client API is independent of other APIs, providers, plugins and connections",
 		func(p *pkg, i imported) bool {
@@ -334,6 +345,7 @@ func TestImportRules(t *testing.T) {
 		{"proxy/config", other("go.yaml.in/yaml/v4"), other("github.com/pelletier/go-toml/v2")},
 		{"cmd/sluice", own("."), own("proxy/plugindev/project")},
 		{"proxy/internal/jsondoc", own("proxy/internal/framing/sse"), own("sdk/abi")},
+		{"proxy/internal/oci/distribution", own("proxy/config"), own("proxy/internal/upstream")},
 		{"proxy/internal/response", own("proxy/internal/openai"), own("proxy/internal/jsondoc")},
 		{"proxy/internal/downstream", own("proxy/internal/response"), own("proxy/internal/rescue")},
 		{"proxy/internal/endpoint", own("proxy/config"), own("proxy/internal/httpfield")},
