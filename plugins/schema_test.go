@@ -161,7 +161,7 @@ func TestPresetsHaveKnownOptions(t *testing.T) {
 		}
 		text.WriteString(line)
 	}
-	_, err = config.Parse("presets.toml", []byte(text.String()), config.Options{Bundled: plugins.Names(), OptionsSchema: func(p *config.Plugin) []byte {
+	_, err = config.Parse("presets.toml", []byte(text.String()), config.Options{Bundled: plugins.Names(), OptionsSchema: func(_ *config.Config, p *config.Plugin) []byte {
 		return plugins.FS().OptionsSchema(p.Name)
 	}})
 	var invalid config.Errors

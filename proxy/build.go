@@ -5,7 +5,6 @@ import (
 	"crypto/sha256"
 	"errors"
 	"fmt"
-	"io/fs"
 	"log/slog"
 	"time"
 
@@ -31,7 +30,7 @@ import (
 
 // builder builds generations. Everything it refers to outlives them.
 type builder struct {
-	bundled  fs.FS
+	modules  modules.Sources
 	plugins  *plugin.Host
 	books    *accounting.Books
 	policies policies.Lasting
@@ -65,7 +64,7 @@ func (b *builder) build(ctx context.Context, cfg *config.Config, old *generation
 func (b *builder) fill(ctx context.Context, g, old *generation) error {
 	cfg := g.config
 	var err error
-	if g.plugins, err = modules.Load(ctx, b.plugins, cfg, b.bundled); err != nil {
+	if g.plugins, err = modules.Load(ctx, b.plugins, cfg, b.modules); err != nil {
 		return err // includes the errors of all plugins
 	}
 	g.redactor, g.salt = configured.Redactor(cfg), routing.NewSalt(cfg.Router.Salt)

@@ -11,6 +11,7 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/internal/capacity"
 	"github.com/sluice-gateway/sluice/proxy/internal/plugin"
 	"github.com/sluice-gateway/sluice/proxy/internal/plugin/engine"
+	"github.com/sluice-gateway/sluice/proxy/internal/plugin/modules"
 	"github.com/sluice-gateway/sluice/proxy/internal/recording"
 	"github.com/sluice-gateway/sluice/proxy/internal/statedir"
 	"github.com/sluice-gateway/sluice/proxy/internal/telemetry"
@@ -23,14 +24,14 @@ type Options struct {
 	// It may implement Digester. It may be nil.
 	Bundled fs.FS
 	Log     *slog.Logger // nil disables logging
-	// CacheDir is where compiled plugins are cached between starts; "" disables the cache. Config.Server.CacheDir
-	// overrides it.
+	// CacheDir is where compiled plugins, and modules from registries, are cached between starts; "" disables the cache.
+	// Config.Server.CacheDir overrides it.
 	CacheDir string
 	// Offline leaves the journal and the store of shared limits closed, for a Server that serves no requests.
 	Offline bool
 	// StateDir is the folder for state that must outlive the process, as found by FindStateDir; "" keeps none.
 	StateDir string
-	// Compiled, if not nil, replaces CacheDir.
+	// Compiled, if not nil, replaces CacheDir for compiled plugins.
 	Compiled *CompiledPlugins
 	// PluginLog lets plugins write to Log.
 	PluginLog bool
@@ -85,6 +86,11 @@ func (o *Options) plugins() plugin.Options {
 		p.Dev, p.PluginLog = true, slog.New(everyLevel{o.Log.Handler()})
 	}
 	return p
+}
+
+// sources returns where the modules of plugins come from.
+func (o *Options) sources() modules.Sources {
+	return modules.Sources{Bundled: o.Bundled, CacheDir: o.CacheDir, Log: o.Log}
 }
 
 // everyLevel is a log handler that is enabled at every level.

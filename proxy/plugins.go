@@ -3,8 +3,10 @@ package proxy
 import (
 	"context"
 	"errors"
+	"fmt"
 
 	"github.com/sluice-gateway/sluice/proxy/config"
+	"github.com/sluice-gateway/sluice/proxy/internal/oci"
 	"github.com/sluice-gateway/sluice/proxy/internal/plugin"
 	"github.com/sluice-gateway/sluice/proxy/internal/plugin/goopt"
 	"github.com/sluice-gateway/sluice/proxy/internal/plugin/modules"
@@ -35,7 +37,7 @@ func InspectPlugins(ctx context.Context, o Options, names []string) ([]PluginInf
 	if err != nil {
 		return nil, err
 	}
-	infos, errs := modules.Inspect(ctx, host, o.Config, o.Bundled, names)
+	infos, errs := modules.Inspect(ctx, host, o.Config, o.sources(), names)
 	for i, err := range errs {
 		errs[i] = &BuildError{err}
 	}
@@ -48,10 +50,23 @@ func CheckModuleFile(file string, wasm []byte) error { return modules.CheckFile(
 // SchemaSource is a folder of bundled plugins that provides the schemas of their options without reading the modules.
 type SchemaSource = modules.SchemaSource
 
-// OptionsSchema returns the JSON Schema of a plugin's options, or nil if it has none. Defects of the module are
-// reported when it is loaded, not here.
-func OptionsSchema(bundled SchemaSource, p *config.Plugin) []byte {
-	return modules.OptionsSchema(bundled, p)
+// OptionsSchema returns the JSON Schema of a plugin's options, or nil if it has none. A module in a registry is pulled,
+// and stored in cacheDir unless the configuration names another folder; if offline, it must be stored already. Defects of
+// the module are reported when it is loaded, not here.
+func OptionsSchema(ctx context.Context, bundled SchemaSource, cfg *config.Config, p *config.Plugin, cacheDir string, offline bool) []byte {
+	return modules.OptionsSchema(ctx, bundled, cfg, p, modules.Sources{CacheDir: cacheDir, Offline: offline})
+}
+
+// ResolveTag returns the digest that a reference by tag, such as "oci://registry/acme/mine:1.2", names now.
+func ResolveTag(ctx context.Context, cfg *config.Config, reference string) (digest string, err error) {
+	r, err := oci.ParseReference(reference)
+	if err != nil {
+		return "", fmt.Errorf("%s: %w", reference, err)
+	}
+	puller := new(modules.Sources).NewPuller(cfg)
+	defer puller.Close()
+	found, err := puller.Resolve(ctx, r)
+	return string(found), err
 }
 
 // AddOptionsSchema adds the JSON Schema of a plugin's options to its module. plugin is empty for a module that contains

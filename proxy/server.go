@@ -189,7 +189,7 @@ func New(ctx context.Context, o Options) (*Server, error) {
 		Gateway: s, Metrics: s.metrics, Hosts: cfg.Admin.Hosts, Log: s.log, Recent: s.account.Recent, Token: cfg.Admin.Token.Reveal(),
 	})
 	s.builder = builder{
-		bundled: o.Bundled, plugins: s.plugins, policies: policies.Lasting{Registry: &s.registry, Canaries: s.canaries}, issuers: identity.New(issuers), books: s.books, open: &s.open, log: s.log, now: s.now,
+		modules: o.sources(), plugins: s.plugins, policies: policies.Lasting{Registry: &s.registry, Canaries: s.canaries}, issuers: identity.New(issuers), books: s.books, open: &s.open, log: s.log, now: s.now,
 		panicked: s.logAnyPanic,
 	}
 	g, err := s.builder.build(ctx, cfg, nil)

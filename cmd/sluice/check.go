@@ -36,7 +36,7 @@ func newCheckCommand(o *options) *cobra.Command {
 			if fileOnly && providers {
 				return newUsageError(c, "--providers needs the plugins, which --file-only does not load")
 			}
-			o.values = values
+			o.values, o.pull, o.resolve = values, !fileOnly, !fileOnly
 			cfg, err := o.load("")
 			if err != nil {
 				return err

@@ -16,10 +16,19 @@ import (
 
 // load reads the configuration. A non-empty listen overrides its listen address.
 func (o *options) load(listen string) (*config.Config, error) {
-	cfg, err := config.Load(o.config, config.Options{
+	ctx := context.Background()
+	options := config.Options{
 		Env: os.LookupEnv, Bundled: plugins.Names(), Listen: listen, Opening: o.opening, Values: o.values, Dev: o.dev, PluginsOnly: o.pluginsOnly,
-		OptionsSchema: func(p *config.Plugin) []byte { return proxy.OptionsSchema(plugins.FS(), p) },
-	})
+		OptionsSchema: func(cfg *config.Config, p *config.Plugin) []byte {
+			return proxy.OptionsSchema(ctx, plugins.FS(), cfg, p, o.cache, !o.pull)
+		},
+	}
+	if o.resolve {
+		options.ResolveTag = func(cfg *config.Config, reference string) (string, error) {
+			return proxy.ResolveTag(ctx, cfg, reference)
+		}
+	}
+	cfg, err := config.Load(o.config, options)
 	var invalid config.Errors
 	switch {
 	case err == nil, errors.As(err, &invalid):

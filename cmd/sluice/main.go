@@ -34,6 +34,8 @@ type options struct {
 	opening       func(name string) // called with the name of each included file before it is read; may be nil
 	dev           bool              // serve --dev
 	values        bool              // fill in Config.Values
+	pull          bool              // pull plugins from registries to check their options
+	resolve       bool              // look up tags, for errors about them
 	pluginsOnly   bool              // read only what concerns plugins
 }
 
@@ -58,7 +60,7 @@ func newCommand() *cobra.Command {
 	o := &options{}
 	flags := root.PersistentFlags()
 	flags.StringVarP(&o.config, "config", "c", getenv("SLUICE_CONFIG", "gateway.toml"), "configuration `file`, or $SLUICE_CONFIG")
-	flags.StringVar(&o.cache, "cache", getenv("SLUICE_CACHE", defaultCache()), "`directory` for compiled plugins, or $SLUICE_CACHE; \"\" for no cache")
+	flags.StringVar(&o.cache, "cache", getenv("SLUICE_CACHE", defaultCache()), "`directory` for compiled and pulled plugins, or $SLUICE_CACHE; \"\" for no cache")
 	root.AddCommand(newServeCommand(o), newCheckCommand(o), newExplainCommand(o), newHealthcheckCommand(o), newReloadCommand(o), newRequestsCommand(o), newTopCommand(o), newUsageCommand(o), newBudgetCommand(o), newModelsCommand(o), newPricesCommand(o), newKeysCommand(o), newImportCommand(), newPluginCommand(o), newVersionCommand())
 	root.InitDefaultCompletionCmd()
 	for _, c := range root.Commands() {

@@ -77,7 +77,7 @@ func (s *serveOptions) run(stderr io.Writer) (err error) {
 	files, watchErr := s.watchFiles()
 	defer files.Close()
 	files.Add(s.config)
-	s.opening = func(name string) { files.Add(name) }
+	s.opening, s.pull = func(name string) { files.Add(name) }, true
 	ln, err := inheritedListener()
 	if err != nil {
 		return err

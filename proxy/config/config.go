@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"github.com/sluice-gateway/sluice/proxy/internal/cost"
+	"github.com/sluice-gateway/sluice/proxy/internal/oci"
 )
 
 // maxFile limits the size of a file, in bytes. A hundred thousand keys take 15 MB.
@@ -34,11 +35,14 @@ type Options struct {
 	// Opening is called with each included file, and each folder that is searched for files to include, before it is
 	// read.
 	Opening func(name string)
-	// OptionsSchema returns the JSON Schema of a plugin's options, or nil if it has none. If OptionsSchema is nil,
-	// Parse does not check options.
-	OptionsSchema func(*Plugin) []byte
-	Values        bool // whether to fill in Config.Values
-	PluginsOnly   bool // reads only [plugins] and server.cache_dir; variables and files of other keys may be missing
+	// OptionsSchema returns the JSON Schema of a plugin's options, or nil if it has none. The Config has its Server and
+	// Registries. If OptionsSchema is nil, Parse does not check options.
+	OptionsSchema func(*Config, *Plugin) []byte
+	// ResolveTag returns the digest that a tag names now, for the error about a plugin that is named by tag. The Config
+	// has its Server and Registries. ResolveTag may be nil.
+	ResolveTag  func(c *Config, reference string) (digest string, err error)
+	Values      bool // whether to fill in Config.Values
+	PluginsOnly bool // reads only [plugins] and server.cache_dir; variables and files of other keys may be missing
 	// Dev is for authors of plugins: plugin files need no sha256, and listeners must not be reachable from other
 	// machines.
 	Dev bool
@@ -61,6 +65,7 @@ type Config struct {
 	Issuers    []Issuer
 	Identities []Identity // in the order in which they are tried
 	Plugins    []Plugin   // declared plugins, and bundled plugins that are referred to
+	Registries []Registry
 	Providers  []Provider
 	Models     []Model
 	Filters    []Filter // in the order in which they run
@@ -138,12 +143,13 @@ type Team struct {
 // Plugin is an entry of [plugins], or a bundled plugin with its defaults.
 type Plugin struct {
 	Name        string
-	File        string // "" for a bundled plugin; relative paths are joined to the configuration's folder
-	SHA256      string // digest of the file, 64 lower-case hexadecimal digits; "" for a bundled plugin
-	Unpinned    bool   // SHA256 is not configured but was computed when the configuration was read; "" if the file could not be read
-	Isolation   string // IsolationShared, IsolationKey or IsolationCall
-	MemoryPages uint32 // limit of an instance's memory, in pages of 64 KiB; 0 for the engine's default
-	InUse       bool   // the router, a filter or a provider that is on uses the plugin
+	File        string        // "" for a bundled plugin; relative paths are joined to the configuration's folder
+	Reference   oci.Reference // names the plugin in a registry, and is File as text; the zero value for a file on disk
+	SHA256      string        // digest of the file, 64 lower-case hexadecimal digits; "" for a bundled plugin
+	Unpinned    bool          // SHA256 is not configured but was computed when the configuration was read; "" if the file could not be read
+	Isolation   string        // IsolationShared, IsolationKey or IsolationCall
+	MemoryPages uint32        // limit of an instance's memory, in pages of 64 KiB; 0 for the engine's default
+	InUse       bool          // the router, a filter or a provider that is on uses the plugin
 	Pos         Position
 }
 
@@ -414,6 +420,7 @@ func (l *loader) load(root table) {
 	if l.o.PluginsOnly {
 		server := root.table("server")
 		l.cacheDir(&server)
+		l.registries(root.table("registries"))
 		l.pluginTables(root.table("plugins"))
 		return
 	}
@@ -429,6 +436,7 @@ func (l *loader) load(root table) {
 	l.issuers(root.tables("issuers"))
 	identities := root.tables("identities")
 	l.identities(identities)
+	l.registries(root.table("registries"))
 	l.pluginTables(root.table("plugins"))
 	l.providerTables(root.table("providers"))
 	l.router(root.table("router"))

@@ -20,7 +20,7 @@ func (c *Config) Files() []string {
 		add(t.KeyFile)
 	}
 	for i := range c.Plugins {
-		if p := &c.Plugins[i]; p.InUse {
+		if p := &c.Plugins[i]; p.InUse && p.Reference.Registry == "" {
 			add(p.File)
 		}
 	}

@@ -186,7 +186,7 @@ var entryNames = map[string]string{"teams": "name", "keys": "name", "models": "i
 // as one value, and for a provider or router with another plugin.
 func replaces(base, top *node, where *keyPath) bool {
 	switch where.pattern() {
-	case "providers.*.auth":
+	case "providers.*.auth", "registries.*.auth":
 		return true
 	case "providers.*", "router":
 		for _, key := range []string{"plugin", "preset"} {

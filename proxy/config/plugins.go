@@ -6,6 +6,8 @@ import (
 	"os"
 	"slices"
 	"strings"
+
+	"github.com/sluice-gateway/sluice/proxy/internal/oci"
 )
 
 // pluginTables reads [plugins]: plugin files, and defaults of bundled plugins.
@@ -48,6 +50,10 @@ func (l *loader) pluginFile(t *table, p *Plugin) {
 	at := n
 	if n == nil {
 		t.lookUp("sha256")
+		return
+	}
+	if oci.IsReference(file) {
+		l.pluginReference(t, at, p)
 		return
 	}
 	p.File = l.relative(at, file)

@@ -30,6 +30,8 @@ func TestReferenceHasEveryKey(t *testing.T) {
 			[[identities]]
 			budgets = [{ }]
 			[plugins.x]
+			[registries.x]
+			auth = { secret = { file = "f" } }
 			[providers.x]
 			budgets = [{ }]
 			auth = ` + auth + `
@@ -46,6 +48,7 @@ func TestReferenceHasEveryKey(t *testing.T) {
 		newLoader(d, o).load(table{d: d, n: d.parse(), path: &keyPath{}})
 	}
 	delete(decoded, "plugins.NAME")
+	delete(decoded, "registries.NAME")
 	delete(decoded, "providers.NAME")
 	documented := map[string]bool{}
 	for _, s := range Reference() {
@@ -74,6 +77,7 @@ var elements = regexp.MustCompile(`\[\d+\]`)
 func referencePath(p *keyPath) string {
 	path := elements.ReplaceAllString(p.String(), "[]")
 	path = strings.Replace(path, "plugins.x", "plugins.NAME", 1)
+	path = strings.Replace(path, "registries.x", "registries.NAME", 1)
 	return strings.Replace(path, "providers.x", "providers.NAME", 1)
 }
 

@@ -136,7 +136,7 @@ func (l *loader) checkOptions() {
 
 // schemaOf returns the schema of a plugin, or nil if it has none.
 func (l *loader) schemaOf(p *Plugin) *schema {
-	data := l.o.OptionsSchema(p)
+	data := l.o.OptionsSchema(l.cfg, p)
 	if data == nil {
 		return nil
 	}

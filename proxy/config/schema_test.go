@@ -24,7 +24,7 @@ var schemas = map[string]string{
 
 func checkOptions(t *testing.T, text string) []string {
 	t.Helper()
-	_, err := config.Parse("f", []byte(text), config.Options{Env: env("SECRET=canary"), Bundled: bundled, Now: today, OptionsSchema: func(p *config.Plugin) []byte {
+	_, err := config.Parse("f", []byte(text), config.Options{Env: env("SECRET=canary"), Bundled: bundled, Now: today, OptionsSchema: func(_ *config.Config, p *config.Plugin) []byte {
 		if s := schemas[p.Name]; s != "" {
 			return []byte(s)
 		}
@@ -129,7 +129,7 @@ func TestInvalidSchemas(t *testing.T) {
 			t.Errorf("%s: %v", schema, err)
 		}
 	}
-	_, err := config.Parse("f", []byte("[providers.p]\nplugin = \"openai\"\noptions = { }\n"), config.Options{Bundled: bundled, OptionsSchema: func(*config.Plugin) []byte { return []byte("{") }})
+	_, err := config.Parse("f", []byte("[providers.p]\nplugin = \"openai\"\noptions = { }\n"), config.Options{Bundled: bundled, OptionsSchema: func(*config.Config, *config.Plugin) []byte { return []byte("{") }})
 	if err == nil || !strings.Contains(err.Error(), "plugins.openai: the module's options schema is invalid: ") {
 		t.Errorf("error %v", err)
 	}

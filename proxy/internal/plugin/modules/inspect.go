@@ -5,7 +5,6 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
-	"io/fs"
 	"slices"
 	"strings"
 
@@ -17,7 +16,7 @@ import (
 type Info struct {
 	Name      string
 	Kind      string // "provider", "router", "filter", or several of them; "" if it could not be loaded
-	From      string // "built in", or the file
+	From      string // "built in", the file, or the reference
 	InUse     bool
 	Isolation string
 	Size      int    // of the module, in bytes; the same for all plugins of a module
@@ -26,7 +25,7 @@ type Info struct {
 
 // Inspect loads and describes every configured plugin and the bundled plugins in names, in order of their names. For
 // each plugin that cannot be loaded it returns an error, and an Info with what is known. Nothing stays loaded.
-func Inspect(ctx context.Context, host *plugin.Host, cfg *config.Config, bundled fs.FS, names []string) (infos []Info, errs []error) {
+func Inspect(ctx context.Context, host *plugin.Host, cfg *config.Config, from Sources, names []string) (infos []Info, errs []error) {
 	all := slices.Clone(cfg.Plugins)
 	for _, name := range names {
 		if cfg.Plugin(name) == nil {
@@ -34,7 +33,7 @@ func Inspect(ctx context.Context, host *plugin.Host, cfg *config.Config, bundled
 		}
 	}
 	slices.SortFunc(all, func(a, b config.Plugin) int { return cmp.Compare(a.Name, b.Name) })
-	in := inspector{host: host, modules: newFinder(bundled)}
+	in := inspector{host: host, modules: newFinder(cfg, from)}
 	defer in.close()
 	for i := range all {
 		info, err := in.inspect(ctx, &all[i])
@@ -55,6 +54,7 @@ type inspector struct {
 }
 
 func (in *inspector) close() {
+	in.modules.puller.Close()
 	for _, set := range in.loaded {
 		set.Close()
 	}
@@ -65,7 +65,7 @@ func (in *inspector) inspect(ctx context.Context, p *config.Plugin) (Info, error
 	if p.File == "" {
 		info.From = "built in"
 	}
-	source, err := in.modules.find(p)
+	source, err := in.modules.find(ctx, p)
 	if err != nil {
 		return info, err
 	}

@@ -1,8 +1,8 @@
 // Package modules finds the WebAssembly modules of the configured plugins, and recognizes files that are not modules by
 // their format.
 //
-// It owns the rules for the source of a plugin's module: a file with the configured SHA-256, or the folder of bundled
-// plugins, which holds a module for the plugin alone or one for all of them. It also describes plugins for operators
+// It owns the rules for the source of a plugin's module: a file with the configured SHA-256, a registry, or the folder of
+// bundled plugins, which holds a module for the plugin alone or one for all of them. It also describes plugins for operators
 // (Inspect) and reads the schemas of their options, which are stored in the modules. Loading and calling modules is up
 // to package plugin.
 //
@@ -10,15 +10,20 @@
 package modules
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
 	"fmt"
 	"io/fs"
+	"log/slog"
 	"os"
 
 	"github.com/sluice-gateway/sluice/proxy/config"
+	"github.com/sluice-gateway/sluice/proxy/internal/oci"
+	"github.com/sluice-gateway/sluice/proxy/internal/oci/distribution"
+	"github.com/sluice-gateway/sluice/proxy/internal/oci/pull"
 	"github.com/sluice-gateway/sluice/proxy/internal/plugin"
 	"github.com/sluice-gateway/sluice/proxy/internal/plugin/engine"
 )
@@ -39,10 +44,28 @@ func (e *NotBundledError) Error() string {
 	return fmt.Sprintf("plugin %s is not built into this binary: run `make build`, which builds the plugins before it embeds them", e.Plugin)
 }
 
+// Sources are where modules come from, besides files.
+type Sources struct {
+	Bundled  fs.FS        // folder of bundled plugins; nil if there are none
+	CacheDir string       // where modules from registries are stored, unless the configuration sets another folder; "" for nowhere
+	Offline  bool         // modules from registries are only used if they are stored
+	Log      *slog.Logger // may be nil
+}
+
+// NewPuller returns a Puller for the registries of a configuration. The caller closes it.
+func (s *Sources) NewPuller(cfg *config.Config) *pull.Puller {
+	return pull.New(pull.Options{Dir: cmp.Or(cfg.Server.CacheDir, s.CacheDir), Offline: s.Offline, Log: s.Log, Registry: func(name string) distribution.Registry {
+		r := cfg.Registry(name)
+		return distribution.Registry{
+			Name: r.Name, PlainHTTP: r.PlainHTTP, AllowPrivate: r.AllowPrivate, Username: r.Username, Password: r.Secret.Reveal(), Mirrors: r.Mirrors,
+		}
+	}})
+}
+
 // Load loads the plugins of a configuration that are in use. If any cannot be loaded, it loads none. The error joins
 // those of all failed plugins; for a plugin from a file it includes the position in the configuration.
-func Load(ctx context.Context, host *plugin.Host, cfg *config.Config, bundled fs.FS) (*plugin.Set, error) {
-	specs, missing := specs(cfg, bundled)
+func Load(ctx context.Context, host *plugin.Host, cfg *config.Config, from Sources) (*plugin.Set, error) {
+	specs, missing := specs(ctx, cfg, from)
 	set, err := host.Load(ctx, specs)
 	if err != nil {
 		err = locate(cfg, err)
@@ -55,16 +78,17 @@ func Load(ctx context.Context, host *plugin.Host, cfg *config.Config, bundled fs
 }
 
 // specs returns the specs of the plugins that are in use, and the errors of the others.
-func specs(cfg *config.Config, bundled fs.FS) ([]plugin.Spec, error) {
+func specs(ctx context.Context, cfg *config.Config, from Sources) ([]plugin.Spec, error) {
 	var specs []plugin.Spec
 	var errs []error
-	modules := newFinder(bundled)
+	modules := newFinder(cfg, from)
+	defer modules.puller.Close()
 	for i := range cfg.Plugins {
 		p := &cfg.Plugins[i]
 		if !p.InUse {
 			continue
 		}
-		source, err := modules.find(p)
+		source, err := modules.find(ctx, p)
 		if err != nil {
 			if p.File != "" {
 				err = cfg.NewError(p.Pos, "plugins."+p.Name, err.Error())
@@ -104,23 +128,28 @@ func locate(cfg *config.Config, err error) error {
 // finder finds the modules of plugins. A module of several plugins is read once.
 type finder struct {
 	bundled fs.FS // nil if there are no bundled plugins
+	puller  *pull.Puller
 	sources map[file]engine.Source
 }
 
-// file is a file on disk or in the folder of bundled plugins.
+// file is a file on disk or in the folder of bundled plugins, or a reference.
 type file struct {
 	name    string
 	bundled bool
 }
 
-func newFinder(bundled fs.FS) *finder {
-	return &finder{bundled: bundled, sources: make(map[file]engine.Source)}
+// newFinder returns a finder, whose puller the caller closes.
+func newFinder(cfg *config.Config, from Sources) *finder {
+	return &finder{bundled: from.Bundled, puller: from.NewPuller(cfg), sources: make(map[file]engine.Source)}
 }
 
 // find returns the source of a plugin's module. It does not read a bundled module if the folder is a Digester.
-func (f *finder) find(p *config.Plugin) (engine.Source, error) {
-	if p.File == "" {
+func (f *finder) find(ctx context.Context, p *config.Plugin) (engine.Source, error) {
+	switch {
+	case p.File == "":
 		return f.findBundled(p.Name)
+	case p.Reference != oci.Reference{}:
+		return f.findRemote(ctx, p)
 	}
 	source, err := f.source(file{name: p.File})
 	if errors.Is(err, fs.ErrNotExist) {
@@ -143,6 +172,23 @@ func (f *finder) find(p *config.Plugin) (engine.Source, error) {
 		return engine.Source{}, fmt.Errorf("plugin %s: the SHA-256 of %s is not %s: if it is the plugin that you built, set sha256 = %q",
 			p.Name, p.File, p.SHA256, digest)
 	}
+	return source, nil
+}
+
+// findRemote returns the source of a plugin that is in a registry.
+func (f *finder) findRemote(ctx context.Context, p *config.Plugin) (engine.Source, error) {
+	if source, known := f.sources[file{name: p.File}]; known {
+		return source, nil
+	}
+	module, err := f.puller.Module(ctx, p.Reference)
+	if err == nil {
+		err = CheckFile(p.File, module)
+	}
+	if err != nil {
+		return engine.Source{}, fmt.Errorf("plugin %s: %w", p.Name, err)
+	}
+	source := engine.Bytes(module)
+	f.sources[file{name: p.File}] = source
 	return source, nil
 }
 

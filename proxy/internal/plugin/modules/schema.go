@@ -1,12 +1,14 @@
 package modules
 
 import (
+	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
 	"os"
 
 	"github.com/sluice-gateway/sluice/proxy/config"
+	"github.com/sluice-gateway/sluice/proxy/internal/oci"
 	"github.com/sluice-gateway/sluice/proxy/internal/plugin/wasm"
 	"github.com/sluice-gateway/sluice/sdk/abi"
 )
@@ -17,13 +19,24 @@ type SchemaSource interface {
 }
 
 // OptionsSchema returns the JSON Schema of a plugin's options, from a custom section of its module. It returns nil if
-// there is none or the file cannot be read or has another SHA-256; such errors are reported when the module is loaded.
-func OptionsSchema(bundled SchemaSource, p *config.Plugin) []byte {
+// there is none or the module cannot be read or pulled, or has another SHA-256; such errors are reported when the module
+// is loaded.
+func OptionsSchema(ctx context.Context, bundled SchemaSource, cfg *config.Config, p *config.Plugin, from Sources) []byte {
 	if p.File == "" {
 		return bundled.OptionsSchema(p.Name)
 	}
-	module, err := os.ReadFile(p.File)
-	if sum := sha256.Sum256(module); err != nil || hex.EncodeToString(sum[:]) != p.SHA256 {
+	var module []byte
+	var err error
+	if p.Reference != (oci.Reference{}) {
+		puller := from.NewPuller(cfg)
+		defer puller.Close()
+		module, err = puller.Module(ctx, p.Reference)
+	} else if module, err = os.ReadFile(p.File); err == nil {
+		if sum := sha256.Sum256(module); hex.EncodeToString(sum[:]) != p.SHA256 {
+			return nil
+		}
+	}
+	if err != nil {
 		return nil
 	}
 	for _, section := range []string{abi.SectionOptions + "." + p.Name, abi.SectionOptions} {

@@ -41,7 +41,7 @@ func TestSchemaOfPluginFile(t *testing.T) {
 		{"a", file + "x", sum, ""},
 		{"a", "", "", ""},
 	} {
-		if got := modules.OptionsSchema(noSchemas{}, &config.Plugin{Name: tt.name, File: tt.file, SHA256: tt.sum}); string(got) != tt.want {
+		if got := modules.OptionsSchema(t.Context(), noSchemas{}, new(config.Config), &config.Plugin{Name: tt.name, File: tt.file, SHA256: tt.sum}, modules.Sources{}); string(got) != tt.want {
 			t.Errorf("%+v: got schema %s", tt, got)
 		}
 	}

@@ -41,7 +41,7 @@ func bind(tb testing.TB, text string) *policies.Set {
 		tb.Fatal(err)
 	}
 	tb.Cleanup(func() { host.Close() })
-	loaded, err := modules.Load(tb.Context(), host, cfg, proxytest.Bundled(tb))
+	loaded, err := modules.Load(tb.Context(), host, cfg, modules.Sources{Bundled: proxytest.Bundled(tb)})
 	if err != nil {
 		tb.Fatal(err)
 	}

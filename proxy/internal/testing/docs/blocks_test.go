@@ -188,7 +188,7 @@ func checkTOML(t *testing.T, text string) error {
 // withDigests replaces the digests that documents leave out, each by another one.
 func withDigests(toml string) string {
 	n := 0
-	return regexp.MustCompile(`"(sha256:)?…"`).ReplaceAllStringFunc(toml, func(text string) string {
+	return regexp.MustCompile(`"(oci://[^"…]*)?(sha256:)?…"`).ReplaceAllStringFunc(toml, func(text string) string {
 		n++
 		return strings.Replace(text, "…", digest[n:]+digest[:n], 1)
 	})
@@ -208,7 +208,7 @@ func loadConfig(t *testing.T, files map[string]string) error {
 	}
 	cfg, err := config.Load(filepath.Join(dir, "gateway.toml"), config.Options{
 		Bundled: plugins.Names(), Env: documentEnv,
-		OptionsSchema: func(p *config.Plugin) []byte {
+		OptionsSchema: func(_ *config.Config, p *config.Plugin) []byte {
 			schema, _ := os.ReadFile("plugins/" + p.Name + "/options.json")
 			return schema
 		},

@@ -49,7 +49,7 @@ func loadExample(t *testing.T, path, file, pkg string, env map[string]string) (*
 	cfg, err := config.Load(filepath.Join(dir, "gateway.toml"), config.Options{
 		Env:     func(name string) (string, bool) { v, ok := env[name]; return v, ok },
 		Bundled: plugins.Names(), Dev: file != "",
-		OptionsSchema: func(p *config.Plugin) []byte {
+		OptionsSchema: func(_ *config.Config, p *config.Plugin) []byte {
 			if p.File != "" {
 				return nil
 			}

@@ -76,6 +76,9 @@ func Redactor(cfg *config.Config) *credential.Redactor {
 	for i := range cfg.Keys {
 		secrets = append(secrets, string(cfg.Keys[i].Secret))
 	}
+	for i := range cfg.Registries {
+		secrets = append(secrets, cfg.Registries[i].Secret.Reveal())
+	}
 	secrets = append(append(secrets, cfg.Store.Secrets()...), string(cfg.Admin.Token))
 	return credential.NewRedactor(secrets...)
 }

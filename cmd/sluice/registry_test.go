@@ -1,0 +1,80 @@
+package main
+
+import (
+	"fmt"
+	"regexp"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/sluice-gateway/sluice/proxy/plugintest"
+	"github.com/sluice-gateway/sluice/proxy/proxytest/ocitest"
+)
+
+// TestPluginFromRegistry names a plugin by tag, replaces the tag with the digest that `sluice check` prints, and serves
+// it. Then the tag is moved, and the registry stopped: the gateway starts and reloads with the plugin all the same.
+func TestPluginFromRegistry(t *testing.T) {
+	t.Parallel()
+	path := buildSluice(t, true)
+	module := plugintest.Build(t, "./proxy/internal/testing/e2e/testdata/guests/keeper")
+	registry := ocitest.New(t, ocitest.TokenLogin)
+	registry.PutPlugin("acme/mine", "1.2", "application/wasm", module)
+	config := func(file string) string {
+		return fmt.Sprintf(`
+server.listen = "127.0.0.1:0"
+[registries.%q]
+auth = { username = %q, secret = "${REGISTRY_PASSWORD}" }
+[plugins.mine]
+file = %q
+[providers.mine]
+plugin   = "mine"
+paths    = ["/x"]
+base_url = "http://127.0.0.1:9"
+[[models]]
+id      = "m"
+targets = [{ provider = "mine", model = "m" }]
+`, registry.Name(), ocitest.Username, file)
+	}
+	dir, cache := t.TempDir(), t.TempDir()
+	vars := []string{"SLUICE_CACHE=" + cache, "REGISTRY_PASSWORD=" + ocitest.Password}
+	tag := "oci://" + registry.Name() + "/acme/mine:1.2"
+
+	replaceFile(t, dir+"/gateway.toml", config(tag))
+	r := run(t, path, dir, vars, []string{"check"})
+	m := regexp.MustCompile(`file = "(` + regexp.QuoteMeta(tag) + `@sha256:[0-9a-f]{64})"`).FindStringSubmatch(r.stderr)
+	if r.exit != exitInvalid || m == nil {
+		t.Fatalf("check of a tag: exit %d, %s", r.exit, r.stderr)
+	}
+	if r := run(t, path, dir, vars, []string{"serve"}); r.exit != exitInvalid || !strings.Contains(r.stderr, "`sluice check` looks it up") {
+		t.Errorf("serve with a tag: exit %d, %s", r.exit, r.stderr)
+	}
+
+	replaceFile(t, dir+"/gateway.toml", config(m[1]))
+	p := start(t, dir, vars, "serve", "--watch=false")
+	p.ready()
+	registry.PutPlugin("acme/mine", "1.2", "application/wasm", []byte("another plugin"))
+	p.signal(syscall.SIGHUP)
+	p.await(`msg="configuration reloaded"`)
+	registry.Stop()
+	p.signal(syscall.SIGHUP)
+	p.await(`msg="configuration reloaded"`)
+	p.signal(syscall.SIGTERM)
+	if exit := p.wait(); exit != 0 {
+		t.Errorf("exit %d", exit)
+	}
+	p = start(t, dir, vars, "serve", "--watch=false")
+	p.ready()
+	for _, line := range p.seen {
+		if strings.Contains(line, "ompiling") || strings.Contains(line, "canary") {
+			t.Errorf("at the second start: %s", line)
+		}
+	}
+	if r := run(t, path, dir, vars, []string{"check"}); r.exit != 0 {
+		t.Errorf("check while the registry is down: exit %d, %s", r.exit, r.stderr)
+	}
+
+	// Without the cache, there is nothing to serve.
+	if r := run(t, path, dir, append(vars, "SLUICE_CACHE="+t.TempDir()), []string{"check"}); r.exit != exitInvalid || !strings.Contains(r.stderr, "gateway.toml:5:10: plugins.mine: plugin mine: ") || strings.Contains(r.stderr, "canary") {
+		t.Errorf("check without registry and cache: exit %d, %s", r.exit, r.stderr)
+	}
+}
