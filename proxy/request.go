@@ -44,6 +44,7 @@ type completion struct {
 	exchange             // what was asked
 	documents            // released before the response's head is sent
 	record       telemetry.Record
+	firstTry     [1]telemetry.Attempt // memory for record.Tries; avoids an allocation
 	holds        holds.Holds
 	routed       *routed // the routing decision; nil before it is made and after releaseRequest
 	mirror       *mirror // sends copies to shadow targets; nil if there are none
@@ -77,6 +78,7 @@ type exchange struct {
 // acquireWorkspace sets up the first attempt with a workspace, and makes waits of the completion check client.
 func (x *completion) acquireWorkspace(client downstream.ClientChecker) {
 	x.watcher.Watch(x.conn, client)
+	x.record.Tries = x.firstTry[:0]
 	x.attempt, x.firstAttempt = &x.firstAttempt, attempt{workspace: x.api.getWorkspace(), completion: x, wait: x}
 	x.users.Store(1)
 }

@@ -10,8 +10,8 @@ import (
 // first. A request that finds none, because all others are in flight, is listed only when it has ended.
 //
 // A record is copied when the request starts, when its key is known, at each attempt, and when it ends. That does not
-// allocate once the memory of the slots has grown, and readers block it at most while they copy one slot. A nil Recent
-// keeps nothing.
+// allocate for ordinary requests, nor for others once the memory of the slots has grown, and readers block it at most
+// while they copy one slot. A nil Recent keeps nothing.
 type Recent struct {
 	slots []slot
 
@@ -33,6 +33,11 @@ type slot struct {
 	route    []byte
 	response []byte
 	tries    []Attempt
+
+	// Most requests need no other memory for the three.
+	routeRoom    [192]byte
+	responseRoom [64]byte
+	triesRoom    [1]Attempt
 }
 
 // Limits of what a slot keeps of a request. Names and IDs have limits of their own.
@@ -93,6 +98,9 @@ func (c *Recent) claim(r *Record) bool {
 	s := &c.slots[i]
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if s.route == nil {
+		s.route, s.response, s.tries = s.routeRoom[:0], s.responseRoom[:0], s.triesRoom[:0]
+	}
 	s.used, s.seq, s.cause, s.route = true, 0, "", s.route[:0]
 	r.slot = i + 1
 	return true
