@@ -26,6 +26,23 @@ type UsageQuery = journal.Query
 // ParseUsageColumns parses a comma-separated list of columns to group usage by.
 func ParseUsageColumns(names string) ([]journal.Column, error) { return journal.ParseColumns(names) }
 
+// UsagePeriods returns the values of UsageQuery.Period.
+func UsagePeriods() []string { return journal.Periods }
+
+// UsagePart is the usage of one of several gateways.
+type UsagePart = journal.Part
+
+// ParseUsage reads the usage of a gateway in the JSON format, for a query by these columns.
+func ParseUsage(text []byte, by []journal.Column) (*Usage, error) {
+	return journal.ParseUsage(text, by)
+}
+
+// MergeUsage adds up the usage of several gateways. The columns of each are those that OwnUsageColumns returns.
+func MergeUsage(by []journal.Column, parts []UsagePart) *Usage { return journal.Merge(by, parts) }
+
+// OwnUsageColumns returns the columns that a single gateway has: all but gateway.
+func OwnUsageColumns(by []journal.Column) []journal.Column { return journal.WithoutGateway(by) }
+
 // UsageFormats returns the formats of Usage.Write.
 func UsageFormats() []string { return journal.Formats }
 

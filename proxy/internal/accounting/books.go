@@ -173,6 +173,7 @@ func (b *Books) Usage(q journal.Query) (*journal.Usage, error) {
 	if j == nil {
 		return nil, nil
 	}
+	q.Now = b.options.Now()
 	return journal.ReadUsage(j.Dir(), j.Zone(), q)
 }
 

@@ -13,8 +13,8 @@ import (
 // listTypes are the content types of /usage and /budgets, by format.
 var listTypes = map[string]string{"json": "application/json", "csv": "text/csv; charset=utf-8", "table": "text/plain; charset=utf-8"}
 
-// usage responds with sums from the ledger. The query has the same parameters as `sluice usage`: since, until, by and
-// format.
+// usage responds with sums from the ledger. The query has the same parameters as `sluice usage`: since, until,
+// period, by and format.
 func (s *Server) usage(ctx *fasthttp.RequestCtx) {
 	args := ctx.QueryArgs()
 	text := func(name string) string { return string(args.Peek(name)) }
@@ -25,7 +25,7 @@ func (s *Server) usage(ctx *fasthttp.RequestCtx) {
 	by, err := journal.ParseColumns(text("by"))
 	var u *journal.Usage
 	if err == nil {
-		u, err = s.o.Gateway.Usage(journal.Query{Since: text("since"), Until: text("until"), By: by})
+		u, err = s.o.Gateway.Usage(journal.Query{Since: text("since"), Until: text("until"), Period: text("period"), By: by})
 	}
 	var body bytes.Buffer
 	if err == nil && u != nil {

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"math"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -22,10 +21,11 @@ const (
 	ByModel
 	ByProvider
 	ByTags
-	columns = iota
+	ByGateway // only of several gateways, see Merge
+	columns   = iota
 )
 
-var columnNames = [columns]string{ByDay: "day", ByKey: "key", ByTeam: "team", ByModel: "model", ByProvider: "provider", ByTags: "tags"}
+var columnNames = [columns]string{ByDay: "day", ByKey: "key", ByTeam: "team", ByModel: "model", ByProvider: "provider", ByTags: "tags", ByGateway: "gateway"}
 
 // String returns the column's name.
 func (c Column) String() string { return columnNames[c] }
@@ -58,9 +58,11 @@ func queryError(format string, args ...any) error { return &QueryError{fmt.Sprin
 
 // Query is a query of the ledger.
 type Query struct {
-	Since, Until string   // first and last day, as 2006-01-02; "" means unbounded
-	By           []Column // columns to group by
-	Raw          bool     // sum up the requests in the remaining segments instead of reading the ledger's files
+	Since, Until string    // first and last day, as 2006-01-02 or relative to Now: see relativeDay; "" means unbounded
+	Period       string    // one of Periods, instead of Since and Until
+	Now          time.Time // zero means time.Now
+	By           []Column  // columns to group by
+	Raw          bool      // sum up the requests in the remaining segments instead of reading the ledger's files
 }
 
 // Usage is the result of a Query.
@@ -86,19 +88,12 @@ const maxTries = 5
 // ReadUsage reads the ledger in a journal's folder, which a running gateway may be writing. zone must be the zone of
 // the journal. A folder that does not exist counts as an empty ledger.
 func ReadUsage(dir string, zone *time.Location, q Query) (*Usage, error) {
-	from, to := int32(math.MinInt32), int32(math.MaxInt32)
-	for _, bound := range []struct {
-		date string
-		day  *int32
-	}{{q.Since, &from}, {q.Until, &to}} {
-		if bound.date == "" {
-			continue
-		}
-		n, err := parseDay(bound.date)
-		if err != nil {
-			return nil, queryError("invalid date %q: want YYYY-MM-DD", bound.date)
-		}
-		*bound.day = n
+	from, to, err := q.days(zone)
+	if err != nil {
+		return nil, err
+	}
+	if slices.Contains(q.By, ByGateway) {
+		return nil, queryError("column gateway: only for running gateways, with --admin")
 	}
 	for try := 1; ; try++ {
 		u, err := readUsage(dir, zone, from, to, q)
