@@ -20,7 +20,7 @@ func newPluginCommand(o *options) *cobra.Command {
 		Example: "  sluice plugin new my-provider --language go && cd my-provider\n  sluice plugin build\n  sluice plugin test\n  sluice serve --dev",
 	},
 		newPluginNewCommand(), newPluginBuildCommand(), newPluginUpgradeCommand(), newPluginUpstreamCommand(),
-		newPluginCheckCommand(o), newPluginTestCommand(o), newPluginRunCommand(o), newPluginRecordCommand(o), newPluginReplayCommand(o), newPluginScoreCommand(o), newPluginBenchCommand(o),
+		newPluginCheckCommand(o), newPluginTestCommand(o), newPluginRunCommand(o), newPluginRecordCommand(o), newPluginReplayCommand(o), newPluginScoreCommand(o), newPluginBenchCommand(o), newPluginProfileCommand(o),
 		newPluginListCommand(o), newCompileCommand(o),
 	)
 }

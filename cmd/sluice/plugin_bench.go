@@ -15,15 +15,15 @@ func newPluginBenchCommand(o *options) *cobra.Command {
 	f := &pluginFlags{}
 	atLeast := 200 * time.Millisecond
 	c := &cobra.Command{
-		Use:   "bench FILE|DIR",
+		Use:   "bench [FILE|DIR]",
 		Short: "Measure a plugin's calls",
 		Long: "Measure the time and fuel of a plugin's calls on its vectors: building a request, reading an event of a stream, and\n" +
 			"reading a non-streaming response. For comparison, the built-in providers are measured with a request of a few words.\n" +
 			"Times include the gateway's own work for a call. Time and fuel are medians.",
 		Example: "  sluice plugin bench plugin.wasm",
-		Args:    oneArgument("FILE or DIR"),
+		Args:    atMostOneArgument("FILE or DIR"),
 		RunE: func(c *cobra.Command, args []string) error {
-			s, err := f.open(c, args[0])
+			s, err := f.open(c, subjectArgument(args))
 			if err != nil {
 				return err
 			}

@@ -14,7 +14,7 @@ import (
 func newPluginScoreCommand(o *options) *cobra.Command {
 	f := &pluginFlags{}
 	c := &cobra.Command{
-		Use:   "score FILE|DIR",
+		Use:   "score [FILE|DIR]",
 		Short: "Run the conformance suite on a plugin",
 		Long: "Test each rule of the plugin ABI that a plugin can break, on variations of its vectors: instances that keep state, events\n" +
 			"that are truncated, unknown or arrive after the end, responses that end early or are not valid, requests of all kinds,\n" +
@@ -22,9 +22,9 @@ func newPluginScoreCommand(o *options) *cobra.Command {
 			"not counted.\n\n" +
 			"The exit code is 1 if a rule is broken.",
 		Example: "  sluice plugin score plugin.wasm",
-		Args:    oneArgument("FILE or DIR"),
+		Args:    atMostOneArgument("FILE or DIR"),
 		RunE: func(c *cobra.Command, args []string) error {
-			s, err := f.open(c, args[0])
+			s, err := f.open(c, subjectArgument(args))
 			if err != nil {
 				return err
 			}

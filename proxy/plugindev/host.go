@@ -54,16 +54,17 @@ type Host struct {
 	host   *plugin.Host
 	engine *Engine
 	log    *logBuffer
+	meter  *callMeter
 }
 
 // NewHost creates a Host. The caller closes it after its plugins.
 func NewHost(o Options) (*Host, error) {
-	log := &logBuffer{}
-	h, err := plugin.New(plugin.Options{Shared: o.Engine.engine, PluginLog: slog.New(log), Dev: true, NoBreaker: true})
+	log, meter := &logBuffer{}, &callMeter{}
+	h, err := plugin.New(plugin.Options{Shared: o.Engine.engine, PluginLog: slog.New(log), Dev: true, NoBreaker: true, Budget: meter.budget})
 	if err != nil {
 		return nil, err
 	}
-	return &Host{h, o.Engine, log}, nil
+	return &Host{h, o.Engine, log, meter}, nil
 }
 
 // Close releases the Host's resources.

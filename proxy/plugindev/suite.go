@@ -93,6 +93,15 @@ func OpenSuite(dir string) (*Suite, error) {
 	return s, err
 }
 
+// NewSuite returns a suite of vectors that are not in files.
+func NewSuite(u Use, vectors ...*Vector) *Suite {
+	s := &Suite{Use: u}
+	for _, v := range vectors {
+		s.cases = append(s.cases, v)
+	}
+	return s
+}
+
 // Len returns the number of vectors.
 func (s *Suite) Len() int { return len(s.cases) }
 

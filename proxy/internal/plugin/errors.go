@@ -129,6 +129,14 @@ func (e *CallError) Stack() string {
 	return ""
 }
 
+// Functions returns the guest's functions on the stack of a trap, the innermost first.
+func (e *CallError) Functions() []engine.Frame {
+	if trap, ok := errors.AsType[*engine.Trap](e.Err); ok {
+		return trap.Functions()
+	}
+	return nil
+}
+
 // Unwrap returns the cause.
 func (e *CallError) Unwrap() error { return e.Err }
 

@@ -49,6 +49,8 @@ type Options struct {
 	PluginLog *slog.Logger
 	// Replay runs calls of provider_request without their guest if they do the same as before; see requestTree.
 	Replay bool
+	// Budget replaces the budgets of calls, to find out where they use fuel. nil leaves them as they are.
+	Budget func(call string, budget int64) int64
 	// NoBreaker is for testing a plugin: failures never open a circuit.
 	NoBreaker bool
 	// Dev is for developing a plugin: PluginLog is not rate-limited, has longer lines and receives the stack of each

@@ -161,7 +161,11 @@ func (in *instance) execute(inv *invocation) (int32, *CallError) {
 		c.recorder.begin(inv.binding.requests, c.first)
 	}
 	p := in.plugin
-	result, used, err := in.guest.run(in, p.host.options.Fuel.budget(inv.export, c.inputSize()))
+	budget := p.host.options.Fuel.budget(inv.export, c.inputSize())
+	if replace := p.host.options.Budget; replace != nil {
+		budget = replace(inv.export.String(), budget)
+	}
+	result, used, err := in.guest.run(in, budget)
 	p.counts.calls.Add(1)
 	p.counts.fuel.Add(used)
 	in.spent += used

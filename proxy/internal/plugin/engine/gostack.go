@@ -51,13 +51,29 @@ func readCopies(module []byte) (c copiedFunctions) {
 	return c
 }
 
+// Frame is a function on the stack of a guest.
+type Frame struct {
+	Name string // "" if unknown
+	File string // of a Go guest, else ""
+	Line int    // of the call in the function, or of its declaration if that is all that is known
+	From int    // line of its declaration
+}
+
+// String returns the name and the place.
+func (f Frame) String() string {
+	if f.File == "" {
+		return f.Name
+	}
+	return fmt.Sprintf("%s (%s:%d)", f.Name, path.Base(f.File), f.Line)
+}
+
 // maxGoFrames limits the functions of a stack that are named.
 const maxGoFrames = 64
 
 // goFrames describes the functions of a Go guest in a stack trace of wazero, the innermost first, with the line of the
 // call in each, or of its declaration if that is all that is known, as for the innermost one. A function that is not
-// found is "". The result is nil for other guests. It runs after a trap, before the memory changes.
-func (i *Instance) goFrames(trace string) (frames []string) {
+// found has no name. The result is nil for other guests. It runs after a trap, before the memory changes.
+func (i *Instance) goFrames(trace string) (frames []Frame) {
 	g := &i.module.program.goFuncs
 	if g.table == 0 || i.guest == nil || len(i.globals) == 0 {
 		return nil
@@ -83,8 +99,11 @@ func (i *Instance) goFrames(trace string) (frames []string) {
 		}
 		number := g.number(index)
 		f, ok := table.Func(number)
+		if !ok && len(frames) == 0 {
+			continue // the function of package fuel that has ended the call
+		}
 		if !ok {
-			frames, known = append(frames, ""), false
+			frames, known = append(frames, Frame{}), false
 			continue
 		}
 		at := f.Line
@@ -96,7 +115,7 @@ func (i *Instance) goFrames(trace string) (frames []string) {
 				at = f.LineAt(block)
 			}
 		}
-		frames = append(frames, fmt.Sprintf("%s (%s:%d)", readable(f.Name), readable(path.Base(f.File)), at))
+		frames = append(frames, Frame{readable(f.Name), readable(f.File), at, f.Line})
 		before = f
 	}
 	return frames

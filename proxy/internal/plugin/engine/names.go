@@ -153,7 +153,7 @@ func isRuntime(frame string) bool {
 
 // annotate replaces the function indexes in a stack trace of wazero by the names of the guest's functions. goFrames
 // describe the first functions of a Go guest.
-func (n names) annotate(trace string, goFrames []string) string {
+func (n names) annotate(trace string, goFrames []Frame) string {
 	if len(n) == 0 && len(goFrames) == 0 {
 		return trace
 	}
@@ -171,8 +171,8 @@ func (n names) annotate(trace string, goFrames []string) string {
 		if ok {
 			frame++
 		}
-		if ok && frame < len(goFrames) && goFrames[frame] != "" {
-			line = "\t" + goFrames[frame] + "\n"
+		if ok && frame < len(goFrames) && goFrames[frame].Name != "" {
+			line = "\t" + goFrames[frame].String() + "\n"
 		} else if name := found[index]; ok && name != "" {
 			at := strings.Index(line, ".$")
 			line = line[:at] + readable(name) + line[strings.IndexByte(line, '('):]

@@ -3,7 +3,6 @@ package engine
 import (
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 
 	"github.com/tetratelabs/wazero/sys"
@@ -73,7 +72,7 @@ type Trap struct {
 	cause  error  // wazero's error with the guest's stack; nil if wazero was not called
 	names  names  // names of the guest's functions
 
-	goFrames []string // the guest's functions on the stack, if it is a Go program
+	goFrames []Frame // the guest's functions on the stack, if it is a Go program
 }
 
 // Error returns one line. It contains no text from the guest.
@@ -103,9 +102,11 @@ func (t *Trap) Frames(n int) []string {
 	if t.cause == nil {
 		return nil
 	}
-	frames := slices.DeleteFunc(slices.Clone(t.goFrames), func(f string) bool { return f == "" })
-	if len(frames) == 0 {
-		frames = t.names.frames(t.cause.Error())
+	var frames []string
+	for _, f := range t.Functions() {
+		if f.Name != "" {
+			frames = append(frames, f.String())
+		}
 	}
 	frames = skipRuntime(frames)
 	frames = frames[:min(len(frames), n)]
@@ -113,6 +114,17 @@ func (t *Trap) Frames(n int) []string {
 		if name, place, ok := strings.Cut(f, " ("); ok { // as in a panic: without the path of the package
 			frames[i] = name[strings.LastIndexByte(name, '/')+1:] + " (" + place
 		}
+	}
+	return frames
+}
+
+// Functions returns the functions on the guest's stack, the innermost first. It returns nil if none of them has a name.
+func (t *Trap) Functions() (frames []Frame) {
+	if t.cause == nil || len(t.goFrames) > 0 {
+		return t.goFrames
+	}
+	for _, name := range t.names.frames(t.cause.Error()) {
+		frames = append(frames, Frame{Name: name})
 	}
 	return frames
 }
