@@ -38,6 +38,9 @@ type Options struct {
 	// Dev is for plugin authors. Plugins write everything they log to Log, whatever its level, with a stack trace of
 	// each trap, and failures do not open a plugin's circuit.
 	Dev bool
+	// PluginTrace receives, with Dev, what goes in and out of each call of a plugin, with prompts and responses; nil
+	// disables it.
+	PluginTrace io.Writer
 	// PluginWait is how long a request waits for an instance of a plugin before it is rejected; 0 means one second.
 	PluginWait time.Duration
 	// Recorder records what the plugin of a provider receives, including prompts and responses; nil disables it.
@@ -83,6 +86,7 @@ func (o *Options) plugins() plugin.Options {
 		p.PluginLog = o.Log
 	}
 	if o.Dev {
+		p.Trace = o.PluginTrace
 		p.Dev, p.PluginLog = true, slog.New(everyLevel{o.Log.Handler()})
 	}
 	return p

@@ -2,11 +2,13 @@ package main
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"os/signal"
 	"path/filepath"
@@ -124,16 +126,52 @@ func (t *pluginTest) runE(c *cobra.Command, args []string) (err error) {
 	}
 	defer files.Close()
 	for {
+		before := t.inputs(subjectArgument(args))
 		if err := t.runVectors(ctx, h, subjectArgument(args), files); err != nil {
 			fmt.Fprintln(c.ErrOrStderr(), formatError(err))
 		}
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-files.Changed():
-			fmt.Fprintln(c.OutOrStdout())
+		for changed := false; !changed; {
+			select {
+			case <-ctx.Done():
+				return nil
+			case <-files.Changed():
+				changed = t.inputs(subjectArgument(args)) != before
+			}
 		}
+		fmt.Fprintln(c.OutOrStdout())
 	}
+}
+
+// inputs returns a digest of what the results depend on: the sources of a plugin's folder, or else its module, and the
+// vectors. Other files in the same folders change without consequences, among them those that a build writes.
+func (t *pluginTest) inputs(argument string) [sha256.Size]byte {
+	paths := []string{argument}
+	vectors := cmp.Or(t.vectors, filepath.Join(filepath.Dir(argument), "testdata", "vectors"))
+	if p, err := project.Load(argument); err == nil {
+		paths, _ = p.Sources()
+		paths = append(paths, filepath.Join(argument, project.ManifestFile))
+		vectors = cmp.Or(t.vectors, p.Vectors())
+	} else if info, err := os.Stat(argument); err == nil && info.IsDir() {
+		vectors = cmp.Or(t.vectors, argument)
+	}
+	_ = filepath.WalkDir(vectors, func(path string, d fs.DirEntry, err error) error {
+		if err == nil && !(t.update && d.Name() == plugindev.WantFile) {
+			paths = append(paths, path)
+		}
+		return nil // what cannot be read is reported by the run
+	})
+	return digestFiles(paths)
+}
+
+// digestFiles returns a digest of the names and contents of files. Of what cannot be read, such as a directory, only the
+// name counts.
+func digestFiles(paths []string) [sha256.Size]byte {
+	h := sha256.New()
+	for _, path := range paths {
+		text, _ := os.ReadFile(path)
+		fmt.Fprintf(h, "%q %d\n%s", path, len(text), text)
+	}
+	return [sha256.Size]byte(h.Sum(nil))
 }
 
 // runVectors runs the vectors once. Files are added to the watcher before they are read, so that no change is missed.
@@ -177,12 +215,7 @@ func (t *pluginTest) rebuild(ctx context.Context, argument string, files *watch.
 		return err
 	}
 	files.Add(sources...)
-	h := sha256.New()
-	for _, path := range sources {
-		text, _ := os.ReadFile(path) // a directory, or a file removed meanwhile, counts with its name only
-		fmt.Fprintf(h, "%q %d\n%s", path, len(text), text)
-	}
-	digest := [sha256.Size]byte(h.Sum(nil))
+	digest := digestFiles(sources)
 	if digest == t.built {
 		return nil
 	}

@@ -28,6 +28,7 @@ type serveOptions struct {
 	listen    string
 	quiet     bool
 	pluginLog bool
+	trace     bool
 	watch     bool
 	record    recordOptions
 }
@@ -56,6 +57,9 @@ func newServeCommand(o *options) *cobra.Command {
 					return newUsageError(c, "--listen %q: %w", s.listen, err)
 				}
 			}
+			if s.trace && !s.dev {
+				return newUsageError(c, "--trace is for developing plugins: add --dev")
+			}
 			if record != "" && !s.record.parse(record) {
 				return newUsageError(c, "--record %q: want PROVIDER=DIR", record)
 			}
@@ -66,6 +70,7 @@ func newServeCommand(o *options) *cobra.Command {
 	c.Flags().BoolVarP(&s.quiet, "quiet", "q", false, "print only the log")
 	c.Flags().BoolVar(&s.pluginLog, "plugin-log", false, "include log lines of plugins, which may contain request content")
 	c.Flags().BoolVar(&s.dev, "dev", false, "load plugins as they are built, and print everything they log; on this machine only")
+	c.Flags().BoolVar(&s.trace, "trace", false, "with --dev, print what goes in and out of each call of a plugin")
 	c.Flags().BoolVar(&s.watch, "watch", true, "reload when files change; =false reloads on SIGHUP only")
 	c.Flags().StringVar(&record, "record", "", "write the traffic of a provider to a directory, as `PROVIDER=DIR`; see sluice plugin record")
 	return c
@@ -131,6 +136,9 @@ func (s *serveOptions) run(stderr io.Writer) (err error) {
 	began := time.Now()
 	o := s.proxyOptions(cfg, progress, log)
 	o.PluginLog, o.Dev, o.LogDropped, o.Version = s.pluginLog, s.dev, out.Dropped, versionText()
+	if s.trace {
+		o.PluginTrace = out
+	}
 	dir, stateErr := proxy.FindStateDir(cfg.Store.Journal, os.LookupEnv)
 	if o.StateDir = dir; stateErr != nil && !cfg.Budgeted() {
 		log.Warn("no state is kept across restarts", "error", stateErr)

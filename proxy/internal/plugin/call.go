@@ -79,6 +79,7 @@ type call struct {
 	lastRead    native.Options // lastOptions, parsed
 
 	out      guestOutput
+	trace    callTrace
 	recorder importRecorder // of a request that is not replayed
 }
 

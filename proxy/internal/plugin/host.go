@@ -2,6 +2,7 @@ package plugin
 
 import (
 	"errors"
+	"io"
 	"log/slog"
 	"runtime"
 	"runtime/debug"
@@ -51,6 +52,9 @@ type Options struct {
 	Replay bool
 	// Budget replaces the budgets of calls, to find out where they use fuel. nil leaves them as they are.
 	Budget func(call string, budget int64) int64
+	// Trace receives what goes in and out of each call, for developing a plugin: prompts and responses. Replay is off
+	// then, so that there are calls to trace. May be nil.
+	Trace io.Writer
 	// NoBreaker is for testing a plugin: failures never open a circuit.
 	NoBreaker bool
 	// Dev is for developing a plugin: PluginLog is not rate-limited, has longer lines and receives the stack of each
@@ -89,6 +93,7 @@ func (o Options) withDefaults() Options {
 // calls, and the one goroutine that closes idle instances. It is safe for concurrent use.
 type Host struct {
 	options Options
+	tracer  *callTracer // nil without Options.Trace
 	engine  *engine.Engine
 	whole   *fairqueue.Semaphore[tenant] // limits whole-body calls, which use the most memory and time
 
@@ -114,6 +119,9 @@ func New(o Options) (*Host, error) {
 		done:    make(chan struct{}),
 		plugins: make(map[*Plugin]struct{}),
 		archive: make(map[string]*Stats),
+	}
+	if o.Trace != nil {
+		h.tracer, h.options.Replay = &callTracer{out: o.Trace}, false
 	}
 	h.whole = fairqueue.NewSemaphore[tenant](h.options.WholeCalls, queueOptions(h.options.Queue))
 	if h.engine = o.Shared; h.engine == nil {

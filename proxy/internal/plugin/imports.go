@@ -2,6 +2,7 @@ package plugin
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/sluice-gateway/sluice/proxy/internal/plugin/engine"
 	"github.com/sluice-gateway/sluice/proxy/internal/rescue"
@@ -260,7 +261,14 @@ func (in *instance) runImport(i *engine.Instance, stack []uint64, index int, dec
 	if c.recorder.recording() {
 		c.recorder.startImport(index, stack)
 	}
+	var params []uint64
+	if c.trace.tracer != nil {
+		params = slices.Clone(stack) // the result will replace the first one
+	}
 	decode(a)
+	if c.trace.tracer != nil && c.binding != nil {
+		c.trace.addImport(i, index, params, a)
+	}
 	if c.recorder.recording() {
 		c.recorder.endImport(stack[0], a.room)
 	}

@@ -165,7 +165,13 @@ func (in *instance) execute(inv *invocation) (int32, *CallError) {
 	if replace := p.host.options.Budget; replace != nil {
 		budget = replace(inv.export.String(), budget)
 	}
+	if c.trace.tracer != nil {
+		c.trace.begin(c)
+	}
 	result, used, err := in.guest.run(in, budget)
+	if c.trace.tracer != nil {
+		c.trace.end(used, result, c.err, err)
+	}
 	p.counts.calls.Add(1)
 	p.counts.fuel.Add(used)
 	in.spent += used

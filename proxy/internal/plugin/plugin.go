@@ -221,7 +221,7 @@ func (p *Plugin) release(in *instance) {
 // open creates and starts an instance that is not configured for any binding.
 func (p *Plugin) open(ctx context.Context) (*instance, error) {
 	in := &instance{plugin: p}
-	in.call.plugin = p
+	in.call.plugin, in.call.trace.tracer = p, p.host.tracer
 	if err := p.start(ctx, in); err != nil {
 		return nil, err
 	}

@@ -73,23 +73,54 @@ func Load(dir string) (*Project, error) {
 // Module returns the path of the module that Build writes.
 func (p *Project) Module() string { return filepath.Join(p.Dir, "plugin.wasm") }
 
+// sourceFiles are patterns of the names of files that a build reads, by language.
+var sourceFiles = map[string][]string{
+	"go": {"*.go", "*.s", "go.mod", "go.sum"}, "rust": {"*.rs"}, "c": {"*.c", "*.h"}, "assemblyscript": {"*.ts", "asconfig.json", "package.json"},
+}
+
 // Sources returns the folders and files that a build may read, except for the kit and hidden files, so that they can be
-// watched.
+// watched. Files that a build writes, documentation, vectors and configurations are none.
 func (p *Project) Sources() (paths []string, err error) {
-	skip := []string{p.Module(), p.Vectors(), filepath.Join(p.Dir, p.sdk), filepath.Join(p.Dir, "node_modules")}
+	skip := []string{p.Vectors(), filepath.Join(p.Dir, p.sdk), filepath.Join(p.Dir, "node_modules"), filepath.Join(p.Dir, "testdata")}
+	patterns := append([]string{OptionsFile}, sourceFiles[p.Language]...)
+	var embedded []string
 	err = filepath.WalkDir(p.Dir, func(path string, d fs.DirEntry, err error) error {
 		hidden := strings.HasPrefix(d.Name(), ".") && path != p.Dir
 		switch {
 		case err != nil:
 			return err
-		case !hidden && !slices.Contains(skip, path):
-			paths = append(paths, path)
-		case d.IsDir():
+		case d.IsDir() && (hidden || slices.Contains(skip, path)):
 			return fs.SkipDir
+		case d.IsDir() || !hidden && slices.ContainsFunc(patterns, func(pattern string) bool { ok, _ := filepath.Match(pattern, d.Name()); return ok }):
+			paths = append(paths, path)
+		}
+		if filepath.Ext(path) == ".go" {
+			embedded = append(embedded, embeddedFiles(path)...)
 		}
 		return nil
 	})
+	for _, path := range embedded {
+		if !slices.Contains(paths, path) {
+			paths = append(paths, path)
+		}
+	}
 	return paths, err
+}
+
+// embeddedFiles returns the files that a Go file embeds, as far as its patterns name files.
+func embeddedFiles(source string) (paths []string) {
+	text, _ := os.ReadFile(source) // a file that was removed meanwhile embeds nothing
+	for line := range strings.Lines(string(text)) {
+		patterns, ok := strings.CutPrefix(strings.TrimSpace(line), "//go:embed ")
+		if !ok {
+			continue
+		}
+		for _, pattern := range strings.Fields(patterns) {
+			found, _ := filepath.Glob(filepath.Join(filepath.Dir(source), strings.Trim(pattern, "\"`")))
+			paths = append(paths, found...)
+		}
+	}
+	return paths
 }
 
 // Vectors returns the folder of the plugin's vectors, which may not exist.
