@@ -18,7 +18,7 @@ import (
 func (o *options) load(listen string) (*config.Config, error) {
 	ctx := context.Background()
 	options := config.Options{
-		Env: os.LookupEnv, Bundled: plugins.Names(), Listen: listen, Opening: o.opening, Values: o.values, Dev: o.dev, PluginsOnly: o.pluginsOnly,
+		Env: os.LookupEnv, Bundled: plugins.Names(), Listen: listen, Opening: o.opening, Values: o.values, Dev: o.dev, Unpinned: o.unpinned, PluginsOnly: o.pluginsOnly,
 		OptionsSchema: func(cfg *config.Config, p *config.Plugin) []byte {
 			return proxy.OptionsSchema(ctx, plugins.FS(), cfg, p, o.cache, !o.pull)
 		},

@@ -33,6 +33,7 @@ type options struct {
 	config, cache string
 	opening       func(name string) // called with the name of each included file before it is read; may be nil
 	dev           bool              // serve --dev
+	unpinned      bool              // plugin files need no sha256
 	values        bool              // fill in Config.Values
 	pull          bool              // pull plugins from registries to check their options
 	resolve       bool              // look up tags, for errors about them

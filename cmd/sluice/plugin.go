@@ -34,6 +34,7 @@ func newPluginListCommand(o *options) *cobra.Command {
 		Example: "  sluice plugin list",
 		Args:    noArguments,
 		RunE: func(c *cobra.Command, _ []string) error {
+			o.unpinned = true
 			cfg, err := o.load("")
 			if err != nil {
 				return err

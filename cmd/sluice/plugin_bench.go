@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"strings"
 	"text/tabwriter"
 	"time"
 
@@ -12,13 +13,14 @@ import (
 )
 
 func newPluginBenchCommand(o *options) *cobra.Command {
-	f := &pluginFlags{}
+	f, format := &pluginFlags{}, new(reportFormat)
 	atLeast := 200 * time.Millisecond
 	c := &cobra.Command{
 		Use:   "bench [FILE|DIR]",
 		Short: "Measure a plugin's calls",
 		Long: "Measure the time and fuel of a plugin's calls on its vectors: building a request, reading an event of a stream, and\n" +
-			"reading a non-streaming response. For comparison, the built-in providers are measured with a request of a few words.\n" +
+			"reading a non-streaming response. For comparison, the built-in plugins of its kind are measured with a request of a\n" +
+			"few words.\n" +
 			"Times include the gateway's own work for a call. Time and fuel are medians.",
 		Example: "  sluice plugin bench plugin.wasm",
 		Args:    atMostOneArgument("FILE or DIR"),
@@ -37,6 +39,10 @@ func newPluginBenchCommand(o *options) *cobra.Command {
 				return invalidPlugin(err)
 			}
 			printLog(c.ErrOrStderr(), h)
+			kind := ""
+			if len(rows) > 0 {
+				kind, _, _ = strings.Cut(rows[0].Call, "_")
+			}
 			for _, name := range plugins.Names() {
 				module, err := bundledModule(name)
 				if err != nil || name == s.module.Name {
@@ -46,11 +52,14 @@ func newPluginBenchCommand(o *options) *cobra.Command {
 				if err != nil {
 					return err
 				}
-				more, err := plugindev.BenchHello(c.Context(), h, module, use, atLeast)
+				more, err := plugindev.BenchHello(c.Context(), h, module, use, kind, atLeast)
 				if err != nil {
 					return err
 				}
 				rows = append(rows, more...)
+			}
+			if *format != "text" {
+				return format.write(c.OutOrStdout(), s.module.Name, measureCases(rows))
 			}
 			t := tabwriter.NewWriter(c.OutOrStdout(), 0, 0, 2, ' ', tabwriter.AlignRight)
 			fmt.Fprintln(t, "PLUGIN\tCALL\tTIME\tFUEL\tOF ITS BUDGET\tCALLS\t")
@@ -61,6 +70,7 @@ func newPluginBenchCommand(o *options) *cobra.Command {
 		},
 	}
 	f.register(c)
+	format.register(c)
 	c.Flags().DurationVar(&atLeast, "time", atLeast, "`duration` to measure")
 	return c
 }

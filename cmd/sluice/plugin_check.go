@@ -79,7 +79,7 @@ func printReport(w io.Writer, r *plugindev.Report) (failed int) {
 	case len(r.Options) == 0:
 		row("options", "none")
 	default:
-		rows("options", wrap(r.Options, maxRow))
+		rows("options", r.Options)
 	}
 	for i := range r.Tested {
 		if len(r.Tested[i].Failures) > 0 {

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"log/slog"
@@ -12,6 +13,7 @@ import (
 	"github.com/sluice-gateway/sluice/proxy"
 	"github.com/sluice-gateway/sluice/proxy/config"
 	"github.com/sluice-gateway/sluice/proxy/plugindev"
+	"github.com/sluice-gateway/sluice/proxy/plugindev/project"
 )
 
 // recordOptions are the options for recording a provider's traffic.
@@ -35,11 +37,16 @@ func newPluginRecordCommand(o *options) *cobra.Command {
 		Long: "Serve the configured gateway, and write the traffic of a provider as test vectors for its plugin: the client's requests,\n" +
 			"the provider's responses byte for byte, and the plugin's results as want.txt. `sluice plugin test DIR` runs them. If the\n" +
 			"plugin fails on a request, its vector has no want.txt, and fails until the plugin is fixed.\n\n" +
+			"In the folder of a plugin, the provider is by default the one with the plugin's name, and the directory is recorded. Plugin\n" +
+			"files need no sha256.\n\n" +
 			"The files contain prompts and responses. Credentials and client keys are removed. Recording never delays a request:\n" +
 			"requests that exceed its memory limit are not recorded, and their number is logged at the end.",
 		Example: "  sluice plugin record --provider mine --to recorded --count 10\n  sluice plugin test recorded",
 		Args:    noArguments,
 		RunE: func(c *cobra.Command, _ []string) error {
+			if p, err := project.Load("."); err == nil {
+				s.record.provider, s.record.dir = cmp.Or(s.record.provider, p.Name), cmp.Or(s.record.dir, "recorded")
+			}
 			if s.record.provider == "" || s.record.dir == "" {
 				return newUsageError(c, "want the name of a provider with --provider, and a directory with --to")
 			}
@@ -48,6 +55,7 @@ func newPluginRecordCommand(o *options) *cobra.Command {
 					return newUsageError(c, "--listen %q: %w", s.listen, err)
 				}
 			}
+			s.unpinned = true
 			return s.run(c.ErrOrStderr())
 		},
 	}

@@ -12,7 +12,7 @@ import (
 )
 
 func newPluginScoreCommand(o *options) *cobra.Command {
-	f := &pluginFlags{}
+	f, format := &pluginFlags{}, new(reportFormat)
 	c := &cobra.Command{
 		Use:   "score [FILE|DIR]",
 		Short: "Run the conformance suite on a plugin",
@@ -38,10 +38,18 @@ func newPluginScoreCommand(o *options) *cobra.Command {
 				return invalidPlugin(err)
 			}
 			printLog(c.ErrOrStderr(), h)
+			if *format != "text" {
+				cases, broken := markCases(marks)
+				if err := format.write(c.OutOrStdout(), s.module.Name, cases); err != nil || broken == 0 {
+					return err
+				}
+				return fmt.Errorf("%s broken", plural(broken, "rule"))
+			}
 			return printMarks(c.OutOrStdout(), marks)
 		},
 	}
 	f.register(c)
+	format.register(c)
 	return c
 }
 

@@ -39,6 +39,7 @@ type pluginTest struct {
 	c             *cobra.Command
 	update, watch bool
 	native, debug bool
+	format        reportFormat
 	pattern       string
 	run           *regexp.Regexp
 	built         [sha256.Size]byte // digest of the sources that --watch built last
@@ -71,6 +72,7 @@ func newPluginTestCommand(o *options) *cobra.Command {
 	c.Flags().BoolVar(&t.watch, "watch", false, "run again when files change")
 	c.Flags().BoolVar(&t.native, "native", true, "run a plugin in Go as native code too")
 	c.Flags().BoolVar(&t.debug, "debug", false, "wait for a debugger to attach to the native code, and do not limit the time of calls")
+	t.format.register(c)
 	c.Flags().StringVar(&t.pattern, "run", "", "run only vectors whose name matches a regular `expression`")
 	return c
 }
@@ -196,6 +198,13 @@ func (t *pluginTest) runVectors(ctx context.Context, h *plugindev.Host, argument
 	tested, err := s.suite.Test(ctx, h, s.module, plugindev.TestOptions{Run: t.run, Update: t.update, Native: native})
 	if err != nil {
 		return invalidPlugin(err)
+	}
+	if t.format != "text" {
+		cases, failed := testedCases(tested)
+		if err := t.format.write(t.c.OutOrStdout(), s.module.Name, cases); err != nil || failed == 0 {
+			return err
+		}
+		return failedVectors(failed)
 	}
 	return printTested(t.c.OutOrStdout(), tested, native != nil)
 }

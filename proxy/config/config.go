@@ -46,6 +46,8 @@ type Options struct {
 	// Dev is for authors of plugins: plugin files need no sha256, and listeners must not be reachable from other
 	// machines.
 	Dev bool
+	// Unpinned is for commands that inspect or test plugins: plugin files need no sha256.
+	Unpinned bool
 }
 
 // Config is a complete configuration. Options and Settings, which plugins can read, contain no credential.
@@ -399,6 +401,7 @@ type loader struct {
 	credentials     []credential
 	listenAt        int // offset of server.listen
 	optionTables    []optionTable
+	optionSets      []optionSet
 	scopes          []scope                   // scopes that have limits or budgets
 	keyTargets      map[string][]pricedTarget // results of targetsOf for keys, by their patterns
 	storeTable      table

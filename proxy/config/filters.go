@@ -52,8 +52,10 @@ func (l *loader) filters(tables []table) {
 			t.fail(t.lookUp("tags"), "tags", `only a filter that is on "request" sets tags`)
 		}
 		options := t.table("options")
-		f.Options = l.pluginOptions[f.Plugin].over(options.free()).raw()
+		all := l.pluginOptions[f.Plugin].over(options.free())
+		f.Options = all.raw()
 		l.checkLater(t, "options", f.Plugin, false)
+		l.requireLater(t, f.Plugin, all)
 		l.checkApplies(t, &f)
 		t.finish()
 		l.cfg.Filters = append(l.cfg.Filters, f)

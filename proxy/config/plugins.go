@@ -60,7 +60,7 @@ func (l *loader) pluginFile(t *table, p *Plugin) {
 	sum, n := t.text("sha256")
 	switch {
 	case n == nil && t.has("sha256"): // of the wrong type, and already reported
-	case n == nil && l.o.Dev:
+	case n == nil && (l.o.Dev || l.o.Unpinned):
 		p.Unpinned, p.SHA256 = true, fileDigest(p.File)
 	case n == nil:
 		t.fail(nil, "sha256", "is missing%s", digestLine(p.File))

@@ -91,6 +91,7 @@ func (l *loader) provider(name string, t *table) {
 	l.checkLater(t, "options", p.Plugin, false)
 	t.finish()
 	if p.Off == "" {
+		l.requireLater(t, p.Plugin, all)
 		l.use(p.Plugin)
 	}
 	l.providerOptions[name] = all

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"math"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -24,7 +26,80 @@ type schema struct {
 	Maximum              *float64           `json:"maximum"`
 	MinLength            int                `json:"minLength"`
 	MinItems             int                `json:"minItems"`
+	Pattern              schemaPattern      `json:"pattern"`
+	Required             []string           `json:"required"`
+	Default              any                `json:"default"`
+	Description          string             `json:"description"`
 	Defs                 map[string]*schema `json:"$defs"`
+}
+
+// schemaPattern is a regular expression that a string has to match somewhere.
+type schemaPattern struct{ *regexp.Regexp }
+
+// UnmarshalJSON reads an expression of RE2.
+func (p *schemaPattern) UnmarshalJSON(data []byte) error {
+	var text string
+	err := json.Unmarshal(data, &text)
+	if err == nil {
+		p.Regexp, err = regexp.Compile(text)
+	}
+	return err
+}
+
+// check checks what the schema says of itself: each default is a valid value, and each required option is described.
+func (s *schema) check(path string) error {
+	if s.Default != nil {
+		if reason := s.rejects(s.Default); reason != "" {
+			return fmt.Errorf("%s: default: %s", path, reason)
+		}
+	}
+	for _, name := range s.Required {
+		switch p := s.Properties[name]; {
+		case p == nil && s.AdditionalProperties.none:
+			return fmt.Errorf("%s: required option %s is not in properties", path, name)
+		case p != nil && p.Default != nil:
+			return fmt.Errorf("%s.%s: required, although it has a default", path, name)
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(s.Properties)) {
+		if err := s.Properties[name].check(strings.TrimPrefix(path+"."+name, ".")); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// rejects returns why a value that was decoded from JSON does not match the schema's own keywords, "" if it does.
+func (s *schema) rejects(value any) string {
+	kind := kindTable
+	switch v := value.(type) {
+	case string:
+		kind = kindString
+		if s.Pattern.Regexp != nil && !s.Pattern.MatchString(v) {
+			return fmt.Sprintf("%q does not match the pattern %s", v, s.Pattern)
+		}
+		if utf8.RuneCountInString(v) < s.MinLength {
+			return fmt.Sprintf("%q has less than %d characters", v, s.MinLength)
+		}
+	case bool:
+		kind = kindBool
+	case float64:
+		if kind = kindFloat; v == math.Trunc(v) {
+			kind = kindInteger
+		}
+		if s.Minimum != nil && v < *s.Minimum || s.Maximum != nil && v > *s.Maximum {
+			return fmt.Sprintf("%v is out of range", v)
+		}
+	case []any:
+		kind = kindArray
+	}
+	switch {
+	case len(s.Type) > 0 && !slices.ContainsFunc(s.Type, func(t string) bool { return hasType(kind, t) }):
+		return "is " + kind.description()
+	case len(s.Enum) > 0 && (kind == kindString || kind == kindBool || kind == kindInteger || kind == kindFloat) && !slices.Contains(s.Enum, value):
+		return fmt.Sprintf("%v is not in enum", value)
+	}
+	return ""
 }
 
 // schemaTypes are the types that a value may have. If it is empty, any type is allowed.
@@ -68,7 +143,7 @@ func parseSchema(data []byte) (*schema, error) {
 	if len(s.Type) > 0 && !slices.Equal(s.Type, schemaTypes{"object"}) {
 		return nil, errors.New("options are an object")
 	}
-	return s, nil
+	return s, s.check("")
 }
 
 // CheckOptionsSchema checks the JSON Schema of a plugin's options.
@@ -88,6 +163,26 @@ type optionTable struct {
 	skip    []string // keys that are not options
 	target  bool     // the options of a target, which router plugins may read as well
 	routers []string // router plugins of the target's model
+}
+
+// optionSet is the options of one use of a plugin, from all tables that set some.
+type optionSet struct {
+	offset int // of the table of the use
+	path   keyPath
+	plugin string
+	names  []string
+}
+
+// requireLater records the options of a use of a plugin in a table, so that checkOptions finds missing ones.
+func (l *loader) requireLater(t *table, plugin string, all object) {
+	if plugin == "" || l.o.OptionsSchema == nil {
+		return
+	}
+	use := optionSet{offset: t.offset(nil), path: t.path.child("options"), plugin: plugin}
+	for _, f := range all {
+		use.names = append(use.names, f.name)
+	}
+	l.optionSets = append(l.optionSets, use)
 }
 
 // checkLater records a table of options for checkOptions.
@@ -131,6 +226,26 @@ func (l *loader) checkOptions() {
 			}
 		}
 		c.object(t.n, s, &t.path, true)
+	}
+	for _, use := range l.optionSets {
+		if s := find(use.plugin); s != nil {
+			c := optionCheck{d: l.d, plugin: use.plugin}
+			c.required(use.offset, s, &use.path, func(name string) bool { return slices.Contains(use.names, name) })
+		}
+	}
+}
+
+// required reports the required options that an object lacks.
+func (c *optionCheck) required(offset int, s *schema, where *keyPath, has func(name string) bool) {
+	for _, name := range s.Required {
+		if has(name) {
+			continue
+		}
+		text, path := "", where.child(name)
+		if p := s.Properties[name]; p != nil && p.Description != "" {
+			text = ": " + p.Description
+		}
+		c.fail(offset, &path, "is missing, and the plugin %s requires it%s", c.plugin, text)
 	}
 }
 
@@ -192,6 +307,11 @@ var subtables = sync.OnceValue(func() map[string]bool {
 })
 
 func (c *optionCheck) object(n *node, s *schema, where *keyPath, outermost bool) {
+	if !outermost { // the outermost options may be in several tables; see optionSet
+		c.required(n.offset, s, where, func(name string) bool {
+			return slices.ContainsFunc(n.names, func(m member) bool { return m.name == name })
+		})
+	}
 	for i := range n.names {
 		m := &n.names[i]
 		if outermost && slices.Contains(c.skip, m.name) {
@@ -259,6 +379,10 @@ func (c *optionCheck) value(n *node, s *schema, where *keyPath) {
 			}
 		}
 	case kindString:
+		if p := s.Pattern.Regexp; p != nil && !p.MatchString(n.text) {
+			c.fail(n.offset, where, "%s is invalid: want a match of %s", show(n), p)
+			return
+		}
 		switch {
 		case utf8.RuneCountInString(n.text) >= s.MinLength:
 		case s.MinLength == 1:

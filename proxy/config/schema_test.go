@@ -119,10 +119,48 @@ func TestOptionsAreCheckedAgainstSchema(t *testing.T) {
 	}
 }
 
+func TestRequiredOptionsAndPatterns(t *testing.T) {
+	const schema = `{"required": ["region", "deep"], "properties": {
+		"region": {"type": "string", "pattern": "^[a-z]+-[0-9]$", "description": "The provider's region, such as eu-1."},
+		"deep": {"type": "object", "required": ["key"], "properties": {"key": {"default": null}}}}}`
+	for _, tt := range []struct {
+		name, text string
+		want       []string
+	}{
+		{"none", "[providers.p]\nplugin = \"openai\"\n", []string{
+			"f:1:12: providers.p.options.region: is missing, and the plugin openai requires it: The provider's region, such as eu-1.",
+			"f:1:12: providers.p.options.deep: is missing, and the plugin openai requires it",
+		}},
+		{"in two tables", "[plugins.openai]\noptions = { deep = { key = 1 } }\n[providers.p]\nplugin = \"openai\"\noptions = { region = \"eu-1\" }\n", nil},
+		{"of an inner table", "[providers.p]\nplugin = \"openai\"\noptions = { region = \"eu-1\", deep = { } }\n", []string{
+			"f:3:37: providers.p.options.deep.key: is missing, and the plugin openai requires it",
+		}},
+		{"no match", "[providers.p]\nplugin = \"openai\"\noptions = { region = \"Europe\", deep = { key = 1 } }\n", []string{
+			`f:3:22: providers.p.options.region: "Europe" is invalid: want a match of ^[a-z]+-[0-9]$`,
+		}},
+		{"of a target, which inherits them", "[providers.p]\nplugin = \"openai\"\noptions = { region = \"eu-1\", deep = { key = 1 } }\n[[models]]\nid = \"m\"\ntargets = [{ provider = \"p\", options = { region = \"us-1\" } }]\n", nil},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			_, err := config.Parse("f", []byte(tt.text), config.Options{Env: env(""), Bundled: bundled, Now: today, OptionsSchema: func(*config.Config, *config.Plugin) []byte { return []byte(schema) }})
+			var got []string
+			if err != nil {
+				got = strings.Split(err.Error(), "\n")
+			}
+			if diff := cmp.Diff(tt.want, got); diff != "" {
+				t.Errorf("errors (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
 // covers: C32
 func TestInvalidSchemas(t *testing.T) {
 	for schema, want := range map[string]bool{
 		`{}`: true, `{"type": "object"}`: true, `{"type": ["object"]}`: true, `{"properties": {"a": true}}`: false,
+		`{"properties": {"a": {"pattern": "("}}}`: false, `{"properties": {"a": {"pattern": "^a", "default": "b"}}}`: false,
+		`{"properties": {"a": {"enum": ["a"], "default": "b"}}}`: false, `{"properties": {"a": {"type": "integer", "default": 1.5}}}`: false,
+		`{"properties": {"a": {"minimum": 2, "default": 1}}}`: false, `{"required": ["a"], "properties": {"a": {"default": 1}}}`: false,
+		`{"required": ["a"], "additionalProperties": false}`: false, `{"required": ["a"]}`: true, `{"properties": {"a": {"type": "integer", "default": 1}}}`: true,
 		`{"type": "string"}`: false, `[]`: false, `{`: false, `{"properties": 1}`: false, `{"additionalProperties": 1}`: false,
 	} {
 		if err := config.CheckOptionsSchema([]byte(schema)); (err == nil) != want {

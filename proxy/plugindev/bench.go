@@ -83,17 +83,93 @@ func median[T int64 | time.Duration](calls []Call, of func(Call) T) T {
 	return values[len(values)/2]
 }
 
-// BenchHello measures a provider on a request of a few words. It returns nothing for a plugin that is not a provider.
-func BenchHello(ctx context.Context, h *Host, m Module, u Use, atLeast time.Duration) ([]Measure, error) {
+// BenchHello measures a bundled plugin on a request of a few words, if it has the kind of a plugin that was measured:
+// kind is the beginning of the names of its calls, such as "provider". Otherwise it returns nothing.
+func BenchHello(ctx context.Context, h *Host, m Module, u Use, kind string, atLeast time.Duration) ([]Measure, error) {
 	p, err := h.Load(ctx, m)
 	if err != nil {
 		return nil, err
 	}
-	provider := p.Provider()
+	kinds := p.plugin.Kinds()
 	p.Close()
-	if !provider {
+	if !slices.Contains(kinds, kind) {
 		return nil, nil
 	}
-	v := &Vector{Name: "hello", Target: "m", Request: []byte(`{"model":"m","messages":[{"role":"user","content":"Hello"}]}`)}
-	return (&Suite{Use: u, cases: []testCase{v}}).Bench(ctx, h, m, atLeast)
+	s := &Suite{Use: u}
+	switch kind {
+	case "router":
+		r, err := ReadRoute([]byte(helloTargets))
+		if err != nil {
+			return nil, err
+		}
+		s.cases = []testCase{r}
+	case "filter":
+		s.cases = []testCase{&FilteredText{Text: "Hello, how are you?"}}
+	default:
+		v := &Vector{Name: "hello", Target: "m", Request: []byte(`{"model":"m","messages":[{"role":"user","content":"Hello"}]}`)}
+		if stream, ok := helloStreams[m.Name]; ok {
+			answer, err := ReadAnswer(stream.file, []byte(stream.body), 200)
+			if err != nil {
+				return nil, err
+			}
+			v.Answers = []Answer{answer}
+		}
+		s.cases = []testCase{v}
+	}
+	return s.Bench(ctx, h, m, atLeast)
+}
+
+// helloTargets is a request with two targets, as a router gets it.
+const helloTargets = `{"summary":{"request_id":"req_test","random":"9f86d081884c7d65","stream":false,"model":"m","target":"","flags":[],"body":100,"options":{}},"targets":[
+{"index":0,"provider":"a","model":"m","weight":1,"priority":0,"fallback":false,"healthy":true,"inflight":1,"latency_ms":100,"error_rate":0,"input_price":1,"output_price":2,"options":{}},
+{"index":1,"provider":"b","model":"m","weight":1,"priority":0,"fallback":false,"healthy":true,"inflight":0,"latency_ms":200,"error_rate":0,"input_price":1,"output_price":2,"options":{}}]}`
+
+// helloStreams are streamed responses of a few words for the bundled providers that read their upstream's events.
+var helloStreams = map[string]struct{ file, body string }{
+	"anthropic": {"x.sse", `event: message_start
+data: {"type":"message_start","message":{"id":"msg_1","type":"message","role":"assistant","model":"m","content":[],"usage":{"input_tokens":3,"output_tokens":1}}}
+
+event: content_block_start
+data: {"type":"content_block_start","index":0,"content_block":{"type":"text","text":""}}
+
+event: content_block_delta
+data: {"type":"content_block_delta","index":0,"delta":{"type":"text_delta","text":"Hello"}}
+
+event: content_block_delta
+data: {"type":"content_block_delta","index":0,"delta":{"type":"text_delta","text":" there."}}
+
+event: content_block_stop
+data: {"type":"content_block_stop","index":0}
+
+event: message_delta
+data: {"type":"message_delta","delta":{"stop_reason":"end_turn"},"usage":{"output_tokens":4}}
+
+event: message_stop
+data: {"type":"message_stop"}
+
+`},
+	"cohere": {"x.sse", `data: {"type":"message-start","id":"1","delta":{"message":{"role":"assistant"}}}
+
+data: {"type":"content-start","index":0,"delta":{"message":{"content":{"type":"text","text":""}}}}
+
+data: {"type":"content-delta","index":0,"delta":{"message":{"content":{"text":"Hello"}}}}
+
+data: {"type":"content-delta","index":0,"delta":{"message":{"content":{"text":" there."}}}}
+
+data: {"type":"content-end","index":0}
+
+data: {"type":"message-end","delta":{"finish_reason":"COMPLETE","usage":{"tokens":{"input_tokens":3,"output_tokens":4}}}}
+
+`},
+	"gemini": {"x.sse", `data: {"candidates":[{"content":{"parts":[{"text":"Hello"}],"role":"model"},"index":0}],"modelVersion":"m"}
+
+data: {"candidates":[{"content":{"parts":[{"text":" there."}],"role":"model"},"index":0}],"modelVersion":"m"}
+
+data: {"candidates":[{"content":{"parts":[],"role":"model"},"finishReason":"STOP","index":0}],"usageMetadata":{"promptTokenCount":3,"candidatesTokenCount":4},"modelVersion":"m"}
+
+`},
+	"ollama": {"x.ndjson", `{"model":"m","message":{"role":"assistant","content":"Hello"},"done":false}
+{"model":"m","message":{"role":"assistant","content":" there."},"done":false}
+{"model":"m","message":{"role":"assistant","content":""},"done":true,"done_reason":"stop","prompt_eval_count":3,"eval_count":4}
+`},
 }

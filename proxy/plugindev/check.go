@@ -29,7 +29,7 @@ type Report struct {
 	Imports map[string][]string // imported functions, by module
 
 	Schema  bool     // whether the module describes its options
-	Options []string // each as "name (type)", sorted by name
+	Options []string // each as "name (type, required, default 1): description", sorted by name
 
 	Rejected error    // the error with which the plugin rejects the settings of its vectors, or empty settings if it has none; nil if it accepts them
 	Tested   []Tested // results of its vectors
@@ -85,16 +85,33 @@ func (r *Report) readSchema(m Module) error {
 		return nil
 	}
 	var schema struct {
+		Required   []string `json:"required"`
 		Properties map[string]struct {
-			Type json.RawMessage `json:"type"`
+			Type        json.RawMessage `json:"type"`
+			Default     json.RawMessage `json:"default"`
+			Description string          `json:"description"`
 		} `json:"properties"`
 	}
 	if err := json.Unmarshal(text, &schema); err != nil {
 		return fmt.Errorf("the schema of the options: %w", err)
 	}
 	for _, name := range slices.Sorted(maps.Keys(schema.Properties)) {
-		if kind := strings.Trim(string(schema.Properties[name].Type), `"`); kind != "" {
-			name += " (" + kind + ")"
+		p := schema.Properties[name]
+		var about []string
+		if kind := strings.Trim(string(p.Type), `"`); kind != "" {
+			about = append(about, kind)
+		}
+		if slices.Contains(schema.Required, name) {
+			about = append(about, "required")
+		}
+		if len(p.Default) > 0 {
+			about = append(about, "default "+string(p.Default))
+		}
+		if len(about) > 0 {
+			name += " (" + strings.Join(about, ", ") + ")"
+		}
+		if p.Description != "" {
+			name += ": " + p.Description
 		}
 		r.Options = append(r.Options, name)
 	}

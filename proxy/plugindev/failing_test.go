@@ -7,8 +7,10 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/sluice-gateway/sluice/proxy/plugindev"
+	"github.com/sluice-gateway/sluice/proxy/plugintest"
 )
 
 // failing is a plugin that fails as the prompt says.
@@ -51,17 +53,33 @@ func TestUpdateRefusesFailedCalls(t *testing.T) {
 
 // A vector for which the plugin fails often must not open a circuit, which would fail the vectors after it.
 func TestFailuresOpenNoCircuit(t *testing.T) {
-	files := map[string]string{"b/request.json": hello}
-	for _, name := range []string{"a1", "a2", "a3"} {
-		files[name+"/request.json"] = prompt("loop")
-		files[name+"/answer.sse"] = "data: " + strings.Repeat("x", 300) + "\n\n" // many splits, so many calls
+	e, err := engine()
+	if err != nil {
+		t.Fatal(err)
 	}
-	s := openSuite(t, folder(t, files))
-	tested := test(t, s, failing, plugindev.TestOptions{Update: true})
+	now := time.Unix(0, 0)
+	clock := func() time.Time { now = now.Add(100 * time.Millisecond); return now } // failures that take long open circuits
+	h, err := plugindev.NewHost(plugindev.Options{Engine: e, Now: clock})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { h.Close() })
+	s := openSuite(t, folder(t, map[string]string{
+		"b/request.json": hello, "a1/request.json": prompt("panic"),
+		"a1/answer.sse": "data: " + strings.Repeat("x", 100) + "\n\n", // many splits, so many calls
+	}))
+	list, err := s.Test(t.Context(), h, plugindev.Module{Name: "tested", Wasm: plugintest.Build(t, failing)}, plugindev.TestOptions{Update: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	tested := make(map[string]plugindev.Tested)
+	for _, v := range list {
+		tested[v.Name] = v
+	}
 	if got := failures(tested["b"]); got != "" {
 		t.Errorf("got failures %q after other vectors failed, want none", got)
 	}
 	if got := failures(tested["a1"]); strings.Contains(got, "keeps state") || !strings.Contains(got, "want.txt is not written") {
-		t.Errorf("looping vector: got failures %q, want only the refusal to write want.txt", got)
+		t.Errorf("failing vector: got failures %q, want only the refusal to write want.txt", got)
 	}
 }

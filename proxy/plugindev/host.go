@@ -5,6 +5,7 @@ import (
 	"log/slog"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/sluice-gateway/sluice/proxy/internal/plugin"
 	"github.com/sluice-gateway/sluice/proxy/internal/plugin/engine"
@@ -46,7 +47,8 @@ func (e *Engine) source(wasm []byte) engine.Source {
 
 // Options are the options of a Host.
 type Options struct {
-	Engine *Engine // compiles the Host's modules; must outlive the Host
+	Engine *Engine          // compiles the Host's modules; must outlive the Host
+	Now    func() time.Time // the clock of circuit breakers; nil means time.Now
 }
 
 // Host holds loaded plugins. It keeps what they log and print until TakeLog.
@@ -60,7 +62,7 @@ type Host struct {
 // NewHost creates a Host. The caller closes it after its plugins.
 func NewHost(o Options) (*Host, error) {
 	log, meter := &logBuffer{}, &callMeter{}
-	h, err := plugin.New(plugin.Options{Shared: o.Engine.engine, PluginLog: slog.New(log), Dev: true, NoBreaker: true, Budget: meter.budget})
+	h, err := plugin.New(plugin.Options{Shared: o.Engine.engine, PluginLog: slog.New(log), Dev: true, NoBreaker: true, Now: o.Now, Budget: meter.budget})
 	if err != nil {
 		return nil, err
 	}
@@ -116,6 +118,9 @@ func (h *Host) LoadNative(name string, newGuest func(abi.Host) plugin.Guest) (*P
 
 // Close closes the plugin's instances.
 func (p *Plugin) Close() { p.set.Close() }
+
+// Kind returns the plugin's kinds as a phrase, such as "a provider".
+func (p *Plugin) Kind() string { return p.plugin.Kind() }
 
 // Provider reports whether the plugin is a provider.
 func (p *Plugin) Provider() bool { return p.plugin.Provider() }

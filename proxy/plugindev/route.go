@@ -35,13 +35,9 @@ func loadRoute(base, dir string) (*Route, error) {
 	if r.Input, err = os.ReadFile(filepath.Join(dir, targetsFile)); err != nil {
 		return nil, err
 	}
-	var document struct {
-		Targets []json.RawMessage `json:"targets"`
-	}
-	if err := json.Unmarshal(r.Input, &document); err != nil {
+	if err := r.parse(); err != nil {
 		return nil, fmt.Errorf("%s: %w", targetsFile, err)
 	}
-	r.Input, r.targets = bytes.TrimSpace(r.Input), len(document.Targets)
 	more, err := readOptional(dir, "vector.json")
 	if err != nil || more == nil {
 		return r, err
@@ -50,6 +46,24 @@ func loadRoute(base, dir string) (*Route, error) {
 		return nil, fmt.Errorf("vector.json: %w", err)
 	}
 	return r, nil
+}
+
+// ReadRoute returns a route for the document that a router gets.
+func ReadRoute(document []byte) (*Route, error) {
+	r := &Route{Input: document}
+	return r, r.parse()
+}
+
+// parse counts the targets in the document.
+func (r *Route) parse() error {
+	var document struct {
+		Targets []json.RawMessage `json:"targets"`
+	}
+	if err := json.Unmarshal(r.Input, &document); err != nil {
+		return err
+	}
+	r.Input, r.targets = bytes.TrimSpace(r.Input), len(document.Targets)
+	return nil
 }
 
 func (r *Route) name() string              { return r.Name }

@@ -81,6 +81,8 @@ func OpenSuite(dir string) (*Suite, error) {
 			c, err = loadRoute(dir, filepath.Dir(path))
 		case textFile:
 			c, err = loadText(dir, filepath.Dir(path))
+		case listFile:
+			c, err = loadList(dir, filepath.Dir(path))
 		default:
 			return nil
 		}

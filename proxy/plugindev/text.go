@@ -46,6 +46,16 @@ func loadText(base, dir string) (*FilteredText, error) {
 	if err != nil {
 		return nil, err
 	}
+	t, err := ReadText(document)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", textFile, err)
+	}
+	t.Name, t.Dir = filepath.ToSlash(name), dir
+	return t, nil
+}
+
+// ReadText returns the text in a document in the format of text.json.
+func ReadText(document []byte) (*FilteredText, error) {
 	var in struct {
 		What     string          `json:"what"`
 		Text     string          `json:"text"`
@@ -53,16 +63,16 @@ func loadText(base, dir string) (*FilteredText, error) {
 		Settings json.RawMessage `json:"settings"`
 	}
 	if err := decodeStrict(bytes.TrimSpace(document), &in); err != nil {
-		return nil, fmt.Errorf("%s: %w", textFile, err)
+		return nil, err
 	}
 	what, ok := textKinds[in.What]
 	if !ok {
-		return nil, fmt.Errorf("%s: unknown kind of text %q", textFile, in.What)
+		return nil, fmt.Errorf("unknown kind of text %q", in.What)
 	}
 	if len(in.Tags) > plugin.MaxTags {
-		return nil, fmt.Errorf("%s: more than %d tags", textFile, plugin.MaxTags)
+		return nil, fmt.Errorf("more than %d tags", plugin.MaxTags)
 	}
-	return &FilteredText{filepath.ToSlash(name), dir, what, in.Text, in.Tags, in.Settings}, nil
+	return &FilteredText{What: what, Text: in.Text, Tags: in.Tags, own: in.Settings}, nil
 }
 
 func (t *FilteredText) name() string              { return t.Name }

@@ -41,6 +41,30 @@ func (v *Vector) Trace(b *Binding, stream bool) (text string, err error) {
 	return out.String(), r.Err
 }
 
+// Trace calls the router and describes the result for people.
+func (r *Route) Trace(b *Binding) (text string, err error) { return traceOutcome(r, b) }
+
+// Trace calls the filter and describes the result for people.
+func (t *FilteredText) Trace(b *Binding) (text string, err error) { return traceOutcome(t, b) }
+
+// traceOutcome runs a test case that is one call.
+func traceOutcome(c testCase, b *Binding) (text string, err error) {
+	b.host.TakeLog()
+	o := c.outcome(b)
+	var out strings.Builder
+	out.WriteString(o.text)
+	for _, part := range []struct {
+		title string
+		lines []string
+	}{{"log", b.host.TakeLog()}, {"most likely a mistake", o.mistakes}} {
+		if len(part.lines) > 0 {
+			fmt.Fprintf(&out, "-- %s --\n%s\n", part.title, strings.Join(part.lines, "\n"))
+		}
+	}
+	fmt.Fprintf(&out, "-- fuel --\n%d, %.1f%% of its budget\n", o.cost.Request+o.cost.Reading, 100*o.cost.Share)
+	return out.String(), o.failure
+}
+
 // ReadAnswer returns an upstream's response. The extension of the file's name determines the framing: .json, .sse,
 // .ndjson or .eventstream.
 func ReadAnswer(name string, body []byte, status int) (Answer, error) {
