@@ -1,9 +1,10 @@
-// Package router is the bundled router plugin. It orders the targets of a request by one of five strategies:
+// Package router is the bundled router plugin. It orders the targets of a request by one of six strategies:
 //
 //	weighted       random by weight, independently for each request (the default)
 //	priority       lowest priority value first; targets of the same priority at random by weight
-//	least-latency  shortest time to the first event first; targets without a measurement precede the others, so that
-//	               they are measured
+//	least-busy     fewest requests in flight first, in proportion to the weights, of two targets drawn by weight
+//	least-latency  shortest time to the first event first, multiplied by the requests in flight and this one; targets
+//	               without a measurement precede the others, so that they are measured
 //	cheapest       lowest expected cost of the request first; on hosts that do not know it, lowest price: of the prompt
 //	               and the requested maximum of output tokens, or if one of these is unknown, the sum of the input and
 //	               output prices. An unknown cost or price counts as 0. With max_latency, targets with a longer average
@@ -38,15 +39,16 @@ type strategy uint8
 const (
 	weighted strategy = iota
 	priority
+	leastBusy
 	leastLatency
 	cheapest
 	leastMeasured
 )
 
-var strategyNames = [...]string{weighted: "weighted", priority: "priority", leastLatency: "least-latency", cheapest: "cheapest", leastMeasured: "least-measured"}
+var strategyNames = [...]string{weighted: "weighted", priority: "priority", leastBusy: "least-busy", leastLatency: "least-latency", cheapest: "cheapest", leastMeasured: "least-measured"}
 
 var (
-	errStrategy   = errors.New("settings: invalid strategy: want weighted, priority, least-latency, cheapest or least-measured")
+	errStrategy   = errors.New("settings: invalid strategy: want weighted, priority, least-busy, least-latency, cheapest or least-measured")
 	errMaxLatency = errors.New(`settings: invalid max_latency: want a duration such as "2s", "1m30s" or "800ms"`)
 	errMeasured   = errors.New("settings: least-measured needs measurement, the name of a metric in the probe of the providers; no other strategy has it")
 	errUnknown    = errors.New("settings: unknown member: want strategy, max_latency or measurement")
@@ -166,7 +168,9 @@ func (p *policy) Choose(c *router.Choice) error {
 		case o.lots != nil:
 			next = o.firstLot(order[at:], next)
 		case p.strategy == weighted || p.strategy == priority || p.strategy == leastMeasured:
-			next = o.drawByWeight(order[at:], next, &draw)
+			next = o.drawByWeight(order[at:], next, none, &draw)
+		case p.strategy == leastBusy:
+			next = o.drawLessBusy(order[at:], next, &draw)
 		}
 		// Move the target to position at. The targets in between keep the order of the configuration.
 		i := order[at+next]
@@ -203,7 +207,11 @@ func (o *ordering) ranksBefore(a, b *router.Target) bool {
 	case priority:
 		return a.Priority < b.Priority
 	case leastLatency:
-		return a.Latency < b.Latency
+		// Without the requests in flight, all requests would go to one of several equal targets.
+		if x, y := a.Latency*(a.InFlight+1), b.Latency*(b.InFlight+1); x != y {
+			return x < y
+		}
+		return a.InFlight < b.InFlight
 	case cheapest:
 		if x, y := o.slow(a), o.slow(b); x != y {
 			return y
@@ -247,13 +255,32 @@ func (o *ordering) firstLot(order []int, first int) int {
 	return best
 }
 
-// drawByWeight draws by weight among the targets of the same rank as the target at first, and returns the winner's
-// position. If the sum of the weights is 0, it returns first.
-func (o *ordering) drawByWeight(order []int, first int, draw *splitMix) int {
+// drawLessBusy draws two targets by weight, and returns the position of the one with fewer requests in flight for its
+// weight. The less busy of two is nearly as good as the least busy of all, and gateways that do not know of each other's
+// requests do not all choose the same target.
+func (o *ordering) drawLessBusy(order []int, first int, draw *splitMix) int {
+	one := o.drawByWeight(order, first, none, draw)
+	other := o.drawByWeight(order, one, one, draw)
+	a, b := &o.targets[order[one]], &o.targets[order[other]]
+	if load(b)*max(weight(a), 1) < load(a)*max(weight(b), 1) {
+		return other
+	}
+	return one
+}
+
+// load is how many requests a target would have in flight with one more.
+func load(t *router.Target) uint64 { return uint64(min(max(t.InFlight, 0), maxWeight>>2)) + 1 }
+
+// none is a position that drawByWeight does not leave out.
+const none = -1
+
+// drawByWeight draws by weight among the targets of the same rank as the target at first, except that at a position, and
+// returns the winner's position. If the sum of the weights is 0, it returns first.
+func (o *ordering) drawByWeight(order []int, first, except int, draw *splitMix) int {
 	ranked := &o.targets[order[first]]
 	var sum uint64
-	for _, i := range order {
-		if t := &o.targets[i]; !o.ranksBefore(ranked, t) {
+	for at, i := range order {
+		if t := &o.targets[i]; at != except && !o.ranksBefore(ranked, t) {
 			sum += weight(t)
 		}
 	}
@@ -263,7 +290,7 @@ func (o *ordering) drawByWeight(order []int, first int, draw *splitMix) int {
 	lot := draw.next() % sum
 	for at, i := range order {
 		t := &o.targets[i]
-		if o.ranksBefore(ranked, t) {
+		if at == except || o.ranksBefore(ranked, t) {
 			continue
 		}
 		w := weight(t)

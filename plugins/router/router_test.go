@@ -19,6 +19,7 @@ type target struct {
 	Priority    int     `json:"priority"`
 	Fallback    bool    `json:"fallback"`
 	Unhealthy   bool    `json:"-"`
+	InFlight    int     `json:"inflight"`
 	Latency     int     `json:"latency_ms"`
 	InputPrice  float64 `json:"input_price"`
 	OutputPrice float64 `json:"output_price"`
@@ -34,10 +35,9 @@ func inputWith(random uint64, summary map[string]any, targets []target) []byte {
 	type inputTarget struct {
 		Index int `json:"index"`
 		target
-		Healthy  bool           `json:"healthy"`
-		InFlight int            `json:"inflight"`
-		Errors   float64        `json:"error_rate"`
-		Options  map[string]any `json:"options"`
+		Healthy bool           `json:"healthy"`
+		Errors  float64        `json:"error_rate"`
+		Options map[string]any `json:"options"`
 	}
 	var in struct {
 		Summary map[string]any `json:"summary"`
@@ -106,6 +106,13 @@ func TestOrder(t *testing.T) {
 		{"latency", "least-latency", []target{{Latency: 300}, {Latency: 100}, {Latency: 200}}, "1 2 0", ""},
 		{"unknown latency comes first", "least-latency", []target{{Latency: 300}, {}, {Latency: 200}}, "1 2 0", ""},
 		{"latency before weight", "least-latency", []target{{Latency: 300, Weight: 9}, {Latency: 100, Weight: 1}}, "1 0", ""},
+		{"latency, and requests in flight", "least-latency", []target{{Latency: 100, InFlight: 3}, {Latency: 300}, {Latency: 101, InFlight: 2}}, "1 2 0", ""},
+		{"equal latency, by requests in flight", "least-latency", []target{{Latency: 100, InFlight: 2}, {Latency: 100, InFlight: 1}}, "1 0", ""},
+		{"unknown latency, by requests in flight", "least-latency", []target{{InFlight: 1}, {}, {Latency: 1}}, "1 0 2", ""},
+		{"the less busy one", "least-busy", []target{{Weight: 1, InFlight: 2}, {Weight: 1, InFlight: 1}}, "1 0", ""},
+		{"busy in proportion to the weight", "least-busy", []target{{Weight: 1, InFlight: 1}, {Weight: 9, InFlight: 8}}, "1 0", ""},
+		{"busier than its weight", "least-busy", []target{{Weight: 9, InFlight: 30}, {Weight: 1, InFlight: 1}}, "1 0", ""},
+		{"busy fallbacks come last", "least-busy", []target{{Weight: 9, Fallback: true}, {Weight: 1, InFlight: 50}}, "1 0", ""},
 		{"price", "cheapest", []target{{InputPrice: 3, OutputPrice: 15}, {InputPrice: 0.15, OutputPrice: 0.6}, {InputPrice: 0.1, OutputPrice: 0.7}}, "1 2 0", ""},
 		{"expected cost before price", "cheapest", []target{{InputPrice: 1, Cost: 0.3}, {InputPrice: 2, Cost: 0.1}, {InputPrice: 3, Cost: 0.2}}, "1 2 0", ""},
 		{"equal costs, by price", "cheapest", []target{{InputPrice: 2, Cost: 0.1}, {InputPrice: 1, Cost: 0.1}}, "1 0", ""},
@@ -191,7 +198,7 @@ func TestSameRandomNumbersGiveSameOrder(t *testing.T) {
 
 func TestSettings(t *testing.T) {
 	const latency = "invalid max_latency: want a duration"
-	const unknown, member = "invalid strategy: want weighted, priority, least-latency, cheapest or least-measured", "unknown member: want strategy, max_latency or measurement"
+	const unknown, member = "invalid strategy: want weighted, priority, least-busy, least-latency, cheapest or least-measured", "unknown member: want strategy, max_latency or measurement"
 	suite.TestSettings(t, map[string]string{
 		`{}`:                                   "",
 		`{"strategy":"cheapest"}`:              "",

@@ -162,7 +162,7 @@ var hints = func() map[string]map[string]string {
 	add("models[].canary", "every", "interval", "duration", "period", "after")
 	add("models[].canary", "back_on", "rollback", "rollbackon", "abort", "aborton", "backon")
 	add("router", "write it in [[models]]", "retry", "hedge", "shadow", "canary", "rules", "targets", "model", "models")
-	add("router", `write strategy = "weighted", "priority", "least-latency", "cheapest" or "least-measured"`, "routingstrategy")
+	add("router", `write strategy = "weighted", "priority", "least-busy", "least-latency", "cheapest" or "least-measured"`, "routingstrategy")
 	add("router", "give targets in [[models]] fallback = true", "fallback", "fallbacks")
 	add("router", retries, "retries", "maxretries", "numretries")
 	add("router", "write its members here, next to strategy", "strategyoptions", "options", "settings")

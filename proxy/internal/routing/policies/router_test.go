@@ -176,7 +176,7 @@ func TestCompactInputEqualsDocument(t *testing.T) {
 	if testing.Short() {
 		t.Skip("builds and compiles plugins")
 	}
-	routers := append(load(t, "router", plugintest.Build(t, "./plugins/all"), `{}`, `{"strategy":"priority"}`, `{"strategy":"least-latency"}`, `{"strategy":"cheapest"}`,
+	routers := append(load(t, "router", plugintest.Build(t, "./plugins/all"), `{}`, `{"strategy":"priority"}`, `{"strategy":"least-latency"}`, `{"strategy":"least-busy"}`, `{"strategy":"cheapest"}`,
 		`{"strategy":"cheapest","max_latency":"2s"}`, `{"strategy":"least-measured","measurement":"waiting"}`), load(t, "echo", plugintest.Build(t, "./proxy/internal/routing/policies/testdata/echo"), `{"parts":0}`, `{"parts":1}`, `{"parts":2}`, `{"parts":7}`, `{"parts":8}`, `{"parts":15}`)...)
 	rapid.Check(t, func(t *rapid.T) {
 		p, request := drawPolicy(t), drawRequest(t)
