@@ -444,7 +444,7 @@ func (x *completion) releaseAll() {
 	x.watcher.Stop()                // if a wait has panicked
 	if x.holds.SettledAt.IsZero() { // settle has panicked
 		var used spend.Used
-		if x.sent && !x.rejected && !x.accounted {
+		if x.sent && (!x.rejected || x.followed) && !x.accounted {
 			used = x.held.Lost()
 		}
 		x.settleHolds(used, x.holds.AdmittedAt)

@@ -51,6 +51,7 @@ type attempt struct {
 	completion  *completion
 	wait        waiter
 	translated  bool            // the plugin receives the request in its chat completions form
+	followed    bool            // a further request has been sent
 	dispatched  bool            // a connection to the provider has been requested
 	sent        bool            // the request was written whole to the provider
 	rejected    bool            // the response's status is an error
@@ -60,6 +61,7 @@ type attempt struct {
 	shadow      bool            // the request is a copy for a shadow target, without a client
 	responseAPI *clientAPI      // the API in which the provider responds; nil if a plugin translates the response
 	tape        *recording.Tape // nil if the attempt is not recorded
+	followAt    time.Time       // when the next request is due; zero if it is not waited for
 	account     credential.Account
 	held        holds.Attempt
 	progress    *atomic.Int32 // set for an attempt in a race: notSent, awaiting or receiving
@@ -428,7 +430,7 @@ func (a *attempt) doRequest() error {
 // panics.
 func (a *attempt) send() (*upstream.Response, error) {
 	defer func() {
-		a.sent = a.out.Written
+		a.sent = a.sent || a.out.Written
 		clear(a.out.Headers)
 		a.out = upstream.Request{Headers: a.out.Headers}
 	}()
@@ -456,7 +458,10 @@ func (a *attempt) awaitFirst(ctx context.Context) error {
 		// After errCommit, no part of the body has arrived; WriteStream continues from here.
 		return err
 	}
-	a.first, a.firstEvent = first, a.completion.server.now().Sub(a.startedAt)
+	a.first = first
+	if a.firstEvent == 0 {
+		a.firstEvent = a.completion.server.now().Sub(a.startedAt)
+	}
 	a.target.RecordFirstEvent(a.ticket)
 	return nil
 }
@@ -487,6 +492,9 @@ func (a *attempt) readErrorResponse(ctx context.Context, status int) error {
 		err := a.provider.binding.Response(ctx, &a.translation, status, body)
 		if failed := a.writer.Failed(); err == nil && failed != nil {
 			err = failed
+		}
+		if err == nil && a.follows() {
+			return nil
 		}
 		if err == nil {
 			// The plugin found no error in the body, so the status decides.
@@ -558,14 +566,6 @@ func (a *attempt) responseCause() error {
 		return fmt.Errorf("incomplete response from provider %s, status %d", a.provider.name, a.response.Status())
 	}
 	return fmt.Errorf("reported in the response from provider %s, status %d", a.provider.name, a.response.Status())
-}
-
-// closeUpstream closes the provider's response, if there is one.
-func (a *attempt) closeUpstream() {
-	if r := a.response; r != nil {
-		a.response = nil
-		r.Close()
-	}
 }
 
 // allUnavailable returns the error of a request whose targets all have an open circuit.

@@ -74,6 +74,7 @@ type provider struct {
 	redact func([]byte) []byte
 
 	heartbeat    time.Duration // silence after which a heartbeat is sent on a stream; 0 disables heartbeats
+	total        time.Duration // time for a whole attempt
 	eventTimeout time.Duration // maximum time between two whole events of a stream; 0 means no limit
 	maxEvent     int           // maximum size of one event of a stream, in bytes
 	pace         time.Duration // pause between the events of a plugin's own response; 0 for none

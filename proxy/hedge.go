@@ -1,14 +1,12 @@
 package proxy
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"slices"
 	"sync/atomic"
 	"time"
 
-	"github.com/sluice-gateway/sluice/proxy/internal/apierror"
 	"github.com/sluice-gateway/sluice/proxy/internal/downstream"
 	"github.com/sluice-gateway/sluice/proxy/internal/failure"
 	"github.com/sluice-gateway/sluice/proxy/internal/rescue"
@@ -52,77 +50,6 @@ const (
 	awaiting               // the request was written whole
 	receiving              // the head of a response that is no error has arrived
 )
-
-// onSent returns the function to call when the attempt's request has been written whole; nil if there is nothing to do.
-func (a *attempt) onSent() func() {
-	m := a.completion.mirror
-	switch {
-	case a.progress != nil:
-		return func() {
-			a.progress.Store(awaiting)
-			m.send()
-		}
-	case m != nil:
-		return m.send
-	}
-	return nil
-}
-
-// receiveHead records that the head of the provider's response has arrived.
-func (a *attempt) receiveHead(status int) {
-	a.rejected = status < 200 || status >= 300
-	if a.progress == nil {
-		return
-	}
-	if a.rejected {
-		a.progress.Store(notSent)
-	} else {
-		a.progress.Store(receiving)
-	}
-}
-
-// endAttempt records the outcome of an attempt in the routing decision and in the request's record: the code and status
-// of its error e, or "" and 200. took is the time to the error or to the first event.
-func (a *attempt) endAttempt(code string, status int, took time.Duration, e *apierror.Error) {
-	x := a.completion
-	x.routed.decision.EndAttempt(a.entry, code, status, took)
-	if len(x.record.Tries) < a.number {
-		return
-	}
-	t := &x.record.Tries[a.number-1]
-	if t.Code, t.First = code, a.firstEvent; e != nil {
-		t.Code, t.Cause = cmp.Or(code, string(e.Kind)), telemetry.CauseText(e.Cause)
-	}
-	if t.Code != "" {
-		t.Took = took // else the attempt ends with the request
-	}
-	if a.response != nil {
-		t.Status = a.response.Status()
-	}
-	x.server.account.Recent.Attempt(&x.record)
-}
-
-// AllowResend books the request whose connection was lost, as a failed attempt, and reports whether the budgets permit
-// to send it again. An attempt without the completion's goroutine does not send it again. It implements
-// upstream.Resender.
-func (a *attempt) AllowResend() bool {
-	x := a.completion
-	if a.progress != nil || a.shadow {
-		return false
-	}
-	used, now := a.held.Lost(), x.server.now()
-	a.held.Settle(used, now)
-	x.addFailed(true, used, true)
-	allowed := x.holds.HoldFailed(now)
-	if allowed {
-		held, e := x.holds.HoldTarget(x.request, a.target, x.stream, now)
-		if allowed = e == nil; allowed {
-			a.held = held
-		}
-	}
-	a.accounted = !allowed
-	return allowed
-}
 
 // detached is the waiter of an attempt without a client. Its waits end with its context.
 type detached struct{ ctx context.Context }

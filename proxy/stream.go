@@ -15,9 +15,7 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/internal/framing"
 	"github.com/sluice-gateway/sluice/proxy/internal/framing/eventstream"
 	"github.com/sluice-gateway/sluice/proxy/internal/rescue"
-	"github.com/sluice-gateway/sluice/proxy/internal/response"
 	"github.com/sluice-gateway/sluice/proxy/internal/routing"
-	"github.com/sluice-gateway/sluice/proxy/internal/spend"
 	"github.com/sluice-gateway/sluice/proxy/internal/upstream"
 	"github.com/sluice-gateway/sluice/sdk/abi"
 )
@@ -191,14 +189,35 @@ func (a *attempt) awaitBytes() error {
 
 // readMore reads more of a streamed response after its head has been sent.
 func (x *completion) readMore(ctx context.Context) error {
-	if !x.framed {
+	if !x.framed || x.follows() {
 		return x.readResponse(ctx)
 	}
 	return x.readEvents(ctx)
 }
 
-// readResponse reads as much of the response as the client's first bytes need. It is called again after errCommit.
+// readResponse reads as much of the response as the client's first bytes need, with the further requests that the plugin
+// asks for. It is called again after errCommit.
 func (x *completion) readResponse(ctx context.Context) error {
+	for {
+		if x.follows() {
+			if err := x.followUp(); err != nil {
+				return err
+			}
+		}
+		if err := x.readOneResponse(ctx); err != nil || !x.follows() {
+			return err
+		}
+		if x.stream {
+			x.filterResponse(ctx)
+			if len(x.writer.Output()) > 0 || x.writer.Failed() != nil {
+				return nil
+			}
+		}
+	}
+}
+
+// readOneResponse reads the response to one request.
+func (x *completion) readOneResponse(ctx context.Context) error {
 	if x.response == nil {
 		if !x.writer.Complete() && x.writer.Failed() == nil {
 			return apierror.Fail(abi.FailServer, "plugin_protocol", "", "The provider's plugin did not complete its response.")
@@ -206,7 +225,7 @@ func (x *completion) readResponse(ctx context.Context) error {
 		return nil
 	}
 	if x.first == nil {
-		if err := x.awaitFirst(ctx); err != nil {
+		if err := x.awaitFirst(ctx); err != nil || x.follows() {
 			return err
 		}
 	}
@@ -271,7 +290,7 @@ func (x *completion) readDocument(ctx context.Context, first []byte) error {
 	} else if err := x.provider.binding.Response(ctx, &x.translation, x.response.Status(), body); err != nil {
 		return err
 	}
-	if x.writer.Complete() || x.writer.Failed() != nil {
+	if x.writer.Complete() || x.writer.Failed() != nil || x.follows() {
 		return nil
 	}
 	return x.writer.End()
@@ -306,7 +325,10 @@ func (x *completion) readEvents(ctx context.Context) error {
 				return nil
 			}
 		}
-		if x.bodyDone {
+		switch {
+		case x.follows():
+			return nil
+		case x.bodyDone:
 			return x.writer.End()
 		}
 		now := x.server.now()
@@ -426,32 +448,6 @@ func (a *attempt) filterResponse(ctx context.Context) {
 	a.recordOutcome(routing.Inconclusive, 0) // not the target's failure
 	a.writer.Revoke(e)
 }
-
-// usage returns what the attempt has used when it ends: the tokens that its provider has counted, or an estimate from
-// what has arrived and, if the request was sent and its outcome is unknown, what that is booked at. ok is false if it
-// has used nothing.
-func (a *attempt) usage() (u response.Usage, used spend.Used, ok bool) {
-	w := a.writer
-	u = w.Accounted()
-	counted := w.Started() || w.Complete() || w.Used()
-	switch {
-	case a.accounted:
-		return u, used, false
-	case a.unknown():
-		held := a.held.Held
-		held.Stream = held.Stream || a.framed
-		used = held.Unknown(&u, counted)
-		u.Cost = used.Cost
-		return u, used, true
-	case !counted:
-		return u, used, false
-	}
-	return u, spend.Used{Tokens: u.Total, Cost: u.Cost}, true
-}
-
-// unknown reports whether the attempt has an unknown outcome if it ends now: its provider has received the request, and
-// has neither rejected nor completed it.
-func (a *attempt) unknown() bool { return a.sent && !a.rejected && !a.writer.Conclusive() }
 
 // drainBody reads what follows a complete response, usually just the end of the body, so that the connection can be
 // reused. It waits no longer than a round trip within a data centre takes.

@@ -161,6 +161,16 @@ const (
 	StatusUnknown  Status = -4 // a number that this host does not know
 )
 
+// Method is the method of a further request of an attempt.
+type Method int32
+
+// The methods.
+const (
+	MethodGet    Method = 0
+	MethodPost   Method = 1
+	MethodDelete Method = 2
+)
+
 // EventKind is the kind of an event passed to provider_event.
 type EventKind int32
 
@@ -377,6 +387,10 @@ const (
 	MaxChoices = 128  // choices of a response
 	MaxHold    = 1024 // bytes of a text that a filter may hold
 	MaxParts   = 8    // parts of an upstream body that the plugin writes
+
+	MaxRequests = 120   // requests of an attempt, the first included
+	MinPause    = 100   // milliseconds before a further request
+	MaxPause    = 10000 // milliseconds
 
 	// A call may emit MaxOutputFactor times the size of its input plus MaxOutputBase.
 	MaxOutputFactor = 8

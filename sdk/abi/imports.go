@@ -59,6 +59,9 @@ var Imports = [...]Import{
 	{"state_get", "ii", "i", PhaseRequest | PhaseAnswer},
 	{"state_set", "s", "i", PhaseRequest | PhaseAnswer},
 
+	{"next_request", "issi", "i", PhaseAnswer},
+	{"cancel_request", "iss", "i", PhaseAnswer},
+
 	{"start", "sss", "", PhaseRequest | PhaseAnswer},
 	{"text", "iis", "", PhaseRequest | PhaseAnswer},
 	{"refusal", "iis", "", PhaseRequest | PhaseAnswer},
@@ -116,6 +119,9 @@ type Host interface {
 	ResponseHeader(name, dst []byte) int32
 	StateGet(dst []byte) int32
 	StateSet(state []byte) Status
+
+	NextRequest(method Method, path, body []byte, pauseMs int32) Status
+	CancelRequest(method Method, path, body []byte) Status
 
 	Start(id, model, reasoningFormat []byte)
 	Text(choice int32, encoding Encoding, s []byte)

@@ -152,7 +152,8 @@ func TestReadmeHasEveryNumber(t *testing.T) {
 		"FailTimeout": "| %d | timeout |", "FailCancelled": "| %d | cancelled |", "FailServer": "| %d | server |",
 		"FailBadAnswer": "| %d | bad_answer |", "FailBadToolCall": "| %d | bad_tool_call |", "FailDenied": "| %d | denied |",
 		"RetryAfterUnknown": "`retry_after_ms` is %d if",
-		"EncodingUTF8":      "| %d | UTF-8 |", "EncodingEscaped": "| %d | the inside of a JSON string",
+		"MethodGet":         "| %d | GET |", "MethodPost": "| %d | POST |", "MethodDelete": "| %d | DELETE |",
+		"EncodingUTF8": "| %d | UTF-8 |", "EncodingEscaped": "| %d | the inside of a JSON string",
 		"EncodingJSON": "| %d | a JSON value", "EncodingDefault": "| +%d | default",
 		"ReasoningText": "| %d | text |", "ReasoningSignature": "| %d | signature |", "ReasoningEncrypted": "| %d | encrypted |",
 		"ReasoningSummary": "| %d | summary |", "ReasoningToolEncrypted": "| %d | encrypted, belonging",
@@ -179,6 +180,7 @@ func TestReadmeHasEveryNumber(t *testing.T) {
 		"MinIndexed": "or at least %s bytes if `size` is",
 		"MaxState":   "| state | %s bytes", "MaxName": "| IDs, names, models, members | %s bytes", "MaxLogLine": "| log lines | %s bytes",
 		"MaxKeys": "parts of a choice | %s |", "MaxChoices": "| choices of a response | %s |",
+		"MaxRequests": "| requests of an attempt | %s |", "MinPause": "`pause_ms`, %s to", "MaxPause": "to %s milliseconds",
 		"MaxHold": "| text held by a filter | %s bytes", "MaxParts": "written in up to %s parts",
 		"MaxOutputFactor": "| output of one call | %s × its input", "MaxOutputBase": "its input + %s bytes",
 	}

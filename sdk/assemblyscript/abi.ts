@@ -19,6 +19,10 @@ export const MAX_CHOICES: i32 = 128;
 export const MAX_HOLD: i32 = 1024;
 /** parts of an upstream body that the plugin writes */
 export const MAX_PARTS: i32 = 8;
+/** requests of an attempt, the first included */
+export const MAX_REQUESTS: i32 = 120;
+/** milliseconds */
+export const MAX_PAUSE: i32 = 10000;
 export const MAX_OUTPUT_FACTOR: i32 = 8;
 export const MAX_OUTPUT_BASE: i32 = 65536;
 
@@ -117,6 +121,13 @@ export enum Status {
   TooLarge = -3,
   /** a number that this host does not know */
   Unknown = -4,
+}
+
+/** Method is the method of a further request of an attempt. */
+export enum Method {
+  Get = 0,
+  Post = 1,
+  Delete = 2,
 }
 
 /** EventKind is the kind of an event passed to provider_event. */
@@ -524,6 +535,28 @@ declare function import_state_set(state: usize, stateLength: i32): Status;
 export function stateSet(state: string): Status {
   const stateBytes = String.UTF8.encode(state);
   return import_state_set(changetype<usize>(stateBytes), stateBytes.byteLength);
+}
+
+// @ts-ignore: decorator
+@external("sluice", "next_request")
+declare function import_next_request(method: Method, path: usize, pathLength: i32, body: usize, bodyLength: i32, pauseMs: i32): Status;
+
+/** Allowed in provider_response, provider_event, provider_end. */
+export function nextRequest(method: Method, path: string, body: string, pauseMs: i32): Status {
+  const pathBytes = String.UTF8.encode(path);
+  const bodyBytes = String.UTF8.encode(body);
+  return import_next_request(method, changetype<usize>(pathBytes), pathBytes.byteLength, changetype<usize>(bodyBytes), bodyBytes.byteLength, pauseMs);
+}
+
+// @ts-ignore: decorator
+@external("sluice", "cancel_request")
+declare function import_cancel_request(method: Method, path: usize, pathLength: i32, body: usize, bodyLength: i32): Status;
+
+/** Allowed in provider_response, provider_event, provider_end. */
+export function cancelRequest(method: Method, path: string, body: string): Status {
+  const pathBytes = String.UTF8.encode(path);
+  const bodyBytes = String.UTF8.encode(body);
+  return import_cancel_request(method, changetype<usize>(pathBytes), pathBytes.byteLength, changetype<usize>(bodyBytes), bodyBytes.byteLength);
 }
 
 // @ts-ignore: decorator

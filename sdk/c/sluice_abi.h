@@ -25,6 +25,8 @@ enum {
 	SLUICE_MAX_CHOICES = 128, /* choices of a response */
 	SLUICE_MAX_HOLD = 1024, /* bytes of a text that a filter may hold */
 	SLUICE_MAX_PARTS = 8, /* parts of an upstream body that the plugin writes */
+	SLUICE_MAX_REQUESTS = 120, /* requests of an attempt, the first included */
+	SLUICE_MAX_PAUSE = 10000, /* milliseconds */
 	SLUICE_MAX_OUTPUT_FACTOR = 8,
 	SLUICE_MAX_OUTPUT_BASE = 65536,
 };
@@ -99,6 +101,13 @@ enum sluice_status {
 	SLUICE_STATUS_REFUSED = -2, /* not allowed by the host's rules */
 	SLUICE_STATUS_TOO_LARGE = -3, /* exceeds a limit */
 	SLUICE_STATUS_UNKNOWN = -4, /* a number that this host does not know */
+};
+
+/* Method is the method of a further request of an attempt. */
+enum sluice_method {
+	SLUICE_METHOD_GET = 0,
+	SLUICE_METHOD_POST = 1,
+	SLUICE_METHOD_DELETE = 2,
 };
 
 /* EventKind is the kind of an event passed to provider_event. */
@@ -405,6 +414,20 @@ __attribute__((import_module("sluice"), import_name("state_set"))) int32_t sluic
 static inline int32_t sluice_state_set(sluice_string state)
 {
 	return sluice_import_state_set(state.data, state.size);
+}
+
+/* Allowed in provider_response, provider_event, provider_end. */
+__attribute__((import_module("sluice"), import_name("next_request"))) int32_t sluice_import_next_request(int32_t, const char *, size_t, const char *, size_t, int32_t);
+static inline int32_t sluice_next_request(int32_t method, sluice_string path, sluice_string body, int32_t pause_ms)
+{
+	return sluice_import_next_request(method, path.data, path.size, body.data, body.size, pause_ms);
+}
+
+/* Allowed in provider_response, provider_event, provider_end. */
+__attribute__((import_module("sluice"), import_name("cancel_request"))) int32_t sluice_import_cancel_request(int32_t, const char *, size_t, const char *, size_t);
+static inline int32_t sluice_cancel_request(int32_t method, sluice_string path, sluice_string body)
+{
+	return sluice_import_cancel_request(method, path.data, path.size, body.data, body.size);
 }
 
 /* Allowed in provider_request, provider_response, provider_event, provider_end. */

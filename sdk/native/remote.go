@@ -40,6 +40,13 @@ func (r remote) ResponseHeader(name, dst []byte) int32 { return r.read("Response
 func (r remote) StateGet(dst []byte) int32             { return r.read("StateGet", dst) }
 func (r remote) StateSet(state []byte) abi.Status      { return r.status("StateSet", state) }
 
+func (r remote) NextRequest(method abi.Method, path, body []byte, pauseMs int32) abi.Status {
+	return r.status("NextRequest", method, path, body, pauseMs)
+}
+func (r remote) CancelRequest(method abi.Method, path, body []byte) abi.Status {
+	return r.status("CancelRequest", method, path, body)
+}
+
 func (r remote) Start(id, model, reasoningFormat []byte) { r.do("Start", id, model, reasoningFormat) }
 func (r remote) Text(choice int32, encoding abi.Encoding, s []byte) {
 	r.do("Text", choice, encoding, s)

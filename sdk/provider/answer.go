@@ -1,6 +1,7 @@
 package provider
 
 import (
+	"errors"
 	"unicode/utf8"
 
 	"github.com/sluice-gateway/sluice/sdk/abi"
@@ -41,6 +42,32 @@ func (a *Answer) State() []byte {
 // SetState stores state for later calls of this attempt, up to abi.MaxState bytes. Like all reports it takes effect
 // when the call succeeds. It returns false if the state is too large.
 func (a *Answer) SetState(state []byte) bool { return host.StateSet(state) == abi.StatusOK }
+
+// NextRequest asks the gateway for a further request of this attempt after a pause of pauseMs milliseconds, abi.MinPause to
+// abi.MaxPause. Its response is passed to the provider like that of the first request, whose headers it has. The path is
+// below the provider's base URL; body is JSON, or nil. It is for the end of a response (Whole and End of a provider) that
+// is not complete. It returns an error if the gateway refuses the request: abi.MaxRequests are the most for an attempt.
+func (a *Answer) NextRequest(method abi.Method, path string, body []byte, pauseMs int32) error {
+	return accepted(host.NextRequest(method, host.Bytes(path), body, pauseMs), errNextRefused)
+}
+
+// CancelRequest names the request that the gateway sends if the client leaves, or a timeout ends the attempt, before the
+// response is complete. An empty path takes it back.
+func (a *Answer) CancelRequest(method abi.Method, path string, body []byte) error {
+	return accepted(host.CancelRequest(method, host.Bytes(path), body), errCancelRefused)
+}
+
+var (
+	errNextRefused   = errors.New("the gateway refused the next request: its path, method, body or pause, or it is one too many")
+	errCancelRefused = errors.New("the gateway refused the request to cancel: its path, method or body")
+)
+
+func accepted(s abi.Status, err error) error {
+	if s == abi.StatusOK {
+		return nil
+	}
+	return err
+}
 
 // Header returns a header of the upstream's response, or nil if it is absent or plugins may not read it. It is valid
 // until the call returns.

@@ -1,6 +1,8 @@
 package plugin
 
 import (
+	"time"
+
 	"github.com/sluice-gateway/sluice/proxy/internal/jsondoc"
 	"github.com/sluice-gateway/sluice/proxy/internal/openai/native"
 	"github.com/sluice-gateway/sluice/proxy/internal/response"
@@ -34,6 +36,10 @@ type Attempt struct {
 	Answered       bool      // the plugin responded itself: there is nothing to send, and Writer has the response
 	Warnings       []Warning // about members of the client's request, without duplicates
 
+	// Set by a successful call that reads a response. The caller clears Next when it sends it.
+	Next   FollowUp // the request to send now; without a path if there is none
+	Cancel FollowUp // the request to send if the response is not awaited to its end; without a path if there is none
+
 	// Sums over the attempt's calls.
 	Fuel    int64 // used, including failed calls
 	Unknown int   // elements that the plugin skipped as unknown, plus numbers that the host did not know
@@ -41,6 +47,7 @@ type Attempt struct {
 	// Mistakes are what the plugin most likely did not mean, each as a sentence that begins with the call; see mistake.go.
 	Mistakes []string
 
+	follows int // further requests that were asked for
 	ticket  ticket
 	state   []byte
 	aliases map[string][]byte
@@ -60,6 +67,14 @@ type OutRequest struct {
 	Path    string // with the query; checked against the binding's rules, and sent byte for byte
 	Headers []Header
 	Body    []byte // valid until the attempt's Reset or Release; may be the client's own body
+}
+
+// FollowUp is a further request of an attempt, with the headers of the first one.
+type FollowUp struct {
+	Method string
+	Path   string // like OutRequest.Path
+	Body   []byte // JSON, or empty
+	Pause  time.Duration
 }
 
 // Header is a header field of a request. Name is in lower case.

@@ -90,6 +90,8 @@ type responseOutput struct {
 	done     bool            // done(0) was called
 	state    []byte
 	stateSet bool      // state_set was called
+	follow   followUp  // from next_request
+	cancel   followUp  // from cancel_request
 	tools    []toolKey // tool calls opened in this call
 	texts    textCount
 	unknown  []string // elements of the provider's response that the plugin has reported as unknown
@@ -161,7 +163,7 @@ func (c *call) begin(inv *invocation) {
 	c.err, c.failure, c.running = nil, nil, -1
 	c.refused.reason, c.refusedHeader.reason, c.filterRefused.refused = nil, nil, false
 	c.output, c.refusals = 0, 0
-	c.done, c.stateSet = false, false
+	c.done, c.stateSet, c.follow, c.cancel = false, false, followUp{}, followUp{}
 	c.tools, c.unknown, c.ignored = c.tools[:0], c.unknown[:0], c.ignored[:0]
 	c.input.reset()
 	c.batch.Reset()

@@ -338,6 +338,7 @@ func (c *call) commitResponse() error {
 		return err
 	}
 	c.commitState()
+	c.commitFollowUps()
 	if c.failure != nil {
 		return c.failure
 	}

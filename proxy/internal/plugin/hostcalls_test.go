@@ -52,7 +52,7 @@ func (s *script) bytes() []byte {
 func (s *script) run(h abi.Host) {
 	dst := make([]byte, 16)
 	for len(s.rest) > 0 {
-		switch s.byte() % 45 {
+		switch s.byte() % 47 {
 		case 0:
 			h.Log(abi.LogLevel(s.number()), s.bytes())
 		case 1:
@@ -141,6 +141,10 @@ func (s *script) run(h abi.Host) {
 			h.RequestPart(s.number() % abi.MaxParts)
 		case 44:
 			h.BodyIndex(s.number(), dst)
+		case 45:
+			h.NextRequest(abi.Method(s.number()), s.bytes(), s.bytes(), s.number())
+		case 46:
+			h.CancelRequest(abi.Method(s.number()), s.bytes(), s.bytes())
 		}
 	}
 }

@@ -35,6 +35,8 @@ var (
 	importResponseHeader = importIndex("response_header")
 	importStateGet       = importIndex("state_get")
 	importStateSet       = importIndex("state_set")
+	importNextRequest    = importIndex("next_request")
+	importCancelRequest  = importIndex("cancel_request")
 	importStart          = importIndex("start")
 	importText           = importIndex("text")
 	importRefusal        = importIndex("refusal")
@@ -99,6 +101,11 @@ var decoders = map[string]func(a *args){
 	"response_header": func(a *args) { a.length(a.call.ResponseHeader(a.bytes(), a.buffer())) },
 	"state_get":       func(a *args) { a.length(a.call.StateGet(a.buffer())) },
 	"state_set":       func(a *args) { a.status(a.call.StateSet(a.bytes())) },
+
+	"next_request": func(a *args) {
+		a.status(a.call.NextRequest(abi.Method(a.i32()), a.bytes(), a.bytes(), a.i32()))
+	},
+	"cancel_request": func(a *args) { a.status(a.call.CancelRequest(abi.Method(a.i32()), a.bytes(), a.bytes())) },
 
 	"start":   func(a *args) { a.call.Start(a.bytes(), a.bytes(), a.bytes()) },
 	"text":    func(a *args) { a.call.Text(a.i32(), abi.Encoding(a.i32()), a.bytes()) },

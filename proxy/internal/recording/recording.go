@@ -194,5 +194,13 @@ func (t *Tape) End(e Ending) {
 	t.recorder.dropped.Add(1)
 }
 
+// Drop empties the tape of an attempt that a tape cannot represent. It counts as dropped.
+func (t *Tape) Drop() {
+	if t != nil && !t.full {
+		t.full = true
+		t.free()
+	}
+}
+
 // Release frees the tape's memory.
 func (t *Tape) Release() { t.free() }

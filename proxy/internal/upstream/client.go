@@ -220,6 +220,9 @@ func (c *Client) Do(ctx context.Context, r *Request, w Watcher) (*Response, erro
 	if c.cfg.Timeouts.Total > 0 {
 		deadline = now.Add(c.cfg.Timeouts.Total)
 	}
+	if d := r.Deadline; !d.IsZero() && (deadline.IsZero() || d.Before(deadline)) {
+		deadline = d
+	}
 	choice := c.credential.ChooseAccount(r.Account, r.Client)
 	for {
 		resp, err := c.do(ctx, r, authorization{Addition: choice.Addition()}, w, now, deadline)

@@ -3,6 +3,7 @@ package upstream
 import (
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/valyala/fasthttp"
 
@@ -27,6 +28,7 @@ type Request struct {
 	Headers     []Header
 	Body        []byte
 	ContentType string
+	Deadline    time.Time // of the response's end, if it is earlier than by Timeouts.Total; zero for none
 	Accept      string
 	Client      uint64             // a hash of the client, by which one of several credentials is chosen
 	Account     credential.Account // the one to use, in whatever state it is; 0 leaves the choice to Client

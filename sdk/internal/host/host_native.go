@@ -130,6 +130,16 @@ func StateSet(state []byte) abi.Status {
 	return current.StateSet(state)
 }
 
+// NextRequest is the import next_request.
+func NextRequest(method abi.Method, path, body []byte, pauseMs int32) abi.Status {
+	return current.NextRequest(method, path, body, pauseMs)
+}
+
+// CancelRequest is the import cancel_request.
+func CancelRequest(method abi.Method, path, body []byte) abi.Status {
+	return current.CancelRequest(method, path, body)
+}
+
 // Start is the import start.
 func Start(id []byte, model []byte, reasoningFormat []byte) {
 	current.Start(id, model, reasoningFormat)

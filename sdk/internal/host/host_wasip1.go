@@ -228,6 +228,24 @@ func StateSet(state []byte) abi.Status {
 	return abi.Status(importStateSet(view(state)))
 }
 
+//go:wasmimport sluice next_request
+//go:noescape
+func importNextRequest(method int32, path, body string, pauseMs int32) int32
+
+// NextRequest is the import next_request.
+func NextRequest(method abi.Method, path, body []byte, pauseMs int32) abi.Status {
+	return abi.Status(importNextRequest(int32(method), view(path), view(body), pauseMs))
+}
+
+//go:wasmimport sluice cancel_request
+//go:noescape
+func importCancelRequest(method int32, path, body string) int32
+
+// CancelRequest is the import cancel_request.
+func CancelRequest(method abi.Method, path, body []byte) abi.Status {
+	return abi.Status(importCancelRequest(int32(method), view(path), view(body)))
+}
+
 //go:wasmimport sluice start
 //go:noescape
 func importStart(id string, model string, reasoningFormat string)

@@ -20,6 +20,10 @@ pub const MAX_CHOICES: i32 = 128;
 pub const MAX_HOLD: i32 = 1024;
 /// parts of an upstream body that the plugin writes
 pub const MAX_PARTS: i32 = 8;
+/// requests of an attempt, the first included
+pub const MAX_REQUESTS: i32 = 120;
+/// milliseconds
+pub const MAX_PAUSE: i32 = 10000;
 pub const MAX_OUTPUT_FACTOR: i32 = 8;
 pub const MAX_OUTPUT_BASE: i32 = 65536;
 
@@ -216,6 +220,24 @@ impl core::ops::BitOr for Status {
     type Output = Status;
     fn bitor(self, other: Status) -> Status {
         Status(self.0 | other.0)
+    }
+}
+
+/// Method is the method of a further request of an attempt.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Method(pub i32);
+
+#[allow(non_upper_case_globals)]
+impl Method {
+    pub const Get: Method = Method(0);
+    pub const Post: Method = Method(1);
+    pub const Delete: Method = Method(2);
+}
+
+impl core::ops::BitOr for Method {
+    type Output = Method;
+    fn bitor(self, other: Method) -> Method {
+        Method(self.0 | other.0)
     }
 }
 
@@ -558,6 +580,8 @@ pub mod host {
             pub fn response_header(name: *const u8, name_length: usize, dst: *mut u8, dst_capacity: usize) -> i32;
             pub fn state_get(dst: *mut u8, dst_capacity: usize) -> i32;
             pub fn state_set(state: *const u8, state_length: usize) -> i32;
+            pub fn next_request(method: i32, path: *const u8, path_length: usize, body: *const u8, body_length: usize, pause_ms: i32) -> i32;
+            pub fn cancel_request(method: i32, path: *const u8, path_length: usize, body: *const u8, body_length: usize) -> i32;
             pub fn start(id: *const u8, id_length: usize, model: *const u8, model_length: usize, reasoning_format: *const u8, reasoning_format_length: usize);
             pub fn text(choice: i32, encoding: i32, s: *const u8, s_length: usize);
             pub fn refusal(choice: i32, encoding: i32, s: *const u8, s_length: usize);
@@ -824,6 +848,28 @@ pub mod host {
         let result = unsafe { import::state_set(state.as_ptr(), state.len()) };
         #[cfg(not(target_arch = "wasm32"))]
         let result = crate::fake::call("state_set", &mut [crate::fake::Arg::Bytes(state)]) as i32;
+        Status(result)
+    }
+
+    /// Allowed in provider_response, provider_event, provider_end.
+    pub fn next_request(method: Method, path: impl AsRef<[u8]>, body: impl AsRef<[u8]>, pause_ms: i32) -> Status {
+        let path = path.as_ref();
+        let body = body.as_ref();
+        #[cfg(target_arch = "wasm32")]
+        let result = unsafe { import::next_request(method.0, path.as_ptr(), path.len(), body.as_ptr(), body.len(), pause_ms) };
+        #[cfg(not(target_arch = "wasm32"))]
+        let result = crate::fake::call("next_request", &mut [crate::fake::Arg::Int(method.0 as i64), crate::fake::Arg::Bytes(path), crate::fake::Arg::Bytes(body), crate::fake::Arg::Int(pause_ms as i64)]) as i32;
+        Status(result)
+    }
+
+    /// Allowed in provider_response, provider_event, provider_end.
+    pub fn cancel_request(method: Method, path: impl AsRef<[u8]>, body: impl AsRef<[u8]>) -> Status {
+        let path = path.as_ref();
+        let body = body.as_ref();
+        #[cfg(target_arch = "wasm32")]
+        let result = unsafe { import::cancel_request(method.0, path.as_ptr(), path.len(), body.as_ptr(), body.len()) };
+        #[cfg(not(target_arch = "wasm32"))]
+        let result = crate::fake::call("cancel_request", &mut [crate::fake::Arg::Int(method.0 as i64), crate::fake::Arg::Bytes(path), crate::fake::Arg::Bytes(body)]) as i32;
         Status(result)
     }
 
