@@ -24,6 +24,8 @@ type Options struct {
 	// It may implement Digester. It may be nil.
 	Bundled fs.FS
 	Log     *slog.Logger // nil disables logging
+	// AccessLog receives the access log; nil means Log.
+	AccessLog *slog.Logger
 	// CacheDir is where compiled plugins, and modules from registries, are cached between starts; "" disables the cache.
 	// Config.Server.CacheDir overrides it.
 	CacheDir string

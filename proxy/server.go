@@ -21,6 +21,7 @@
 package proxy
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -149,7 +150,7 @@ func New(ctx context.Context, o Options) (*Server, error) {
 	s.apis.init(responses.Options{
 		Sealer: newSealer(cfg), Memory: s.responses, ShowReasoning: cfg.Responses.ShowReasoning, Now: o.Now,
 	})
-	s.account = telemetry.Log{Logger: o.Log, Now: o.Now, Metrics: s.metrics}
+	s.account = telemetry.Log{Logger: cmp.Or(o.AccessLog, o.Log), Now: o.Now, Metrics: s.metrics}
 	if cfg.Admin.Listen != "" {
 		s.account.Recent = telemetry.NewRecent(cfg.Admin.Requests)
 	}

@@ -103,6 +103,11 @@ func (s *serveOptions) run(stderr io.Writer) (err error) {
 	level := new(slog.LevelVar)
 	log := newLogger(out, level, cfg.Server)
 	defer func() { closeLog(out, stderr, level, cfg.Server) }()
+	access, err := openAccessLog(cfg.Server)
+	if err != nil {
+		return fmt.Errorf("server.access_log: %w", err)
+	}
+	defer access.close()
 	console, progress := io.Writer(out), io.Writer(out)
 	if cfg.Server.LogFormat == "json" {
 		// Every line of output is JSON, so messages for people are logged instead of printed.
@@ -135,7 +140,8 @@ func (s *serveOptions) run(stderr io.Writer) (err error) {
 	}
 	began := time.Now()
 	o := s.proxyOptions(cfg, progress, log)
-	o.PluginLog, o.Dev, o.LogDropped, o.Version = s.pluginLog, s.dev, out.Dropped, versionText()
+	o.PluginLog, o.Dev, o.Version, o.AccessLog = s.pluginLog, s.dev, versionText(), access.logger(level, cfg.Server)
+	o.LogDropped = func() int64 { return out.Dropped() + access.dropped() }
 	if s.trace {
 		o.PluginTrace = out
 	}
@@ -199,6 +205,9 @@ func (s *serveOptions) run(stderr io.Writer) (err error) {
 			return err
 		case <-hangup.signals:
 			if !hangup.terminalClosed() {
+				if err := access.reopen(); err != nil {
+					log.Error("access log not opened again; keeping the open file", "error", err)
+				}
 				r.request()
 				continue
 			}

@@ -172,7 +172,7 @@ func (c *Config) NeedsRestart(running *Config) []string {
 
 // atStart are the keys that are read only when the gateway starts.
 var atStart = []string{
-	"server.listen", "server.reasoning_key", "server.cache_dir", "server.log_format", "server.max_queue", "admin.listen", "admin.hosts", "admin.token", "admin.requests",
+	"server.listen", "server.reasoning_key", "server.cache_dir", "server.log_format", "server.access_log", "server.max_queue", "admin.listen", "admin.hosts", "admin.token", "admin.requests",
 	"responses.memory", "responses.ttl", "responses.show_reasoning", "store.journal", "store.keep", "store.on_failure", "store.zone",
 	"store.url", "store.ca", "store.prefix", "store.timeout", "store.share", "store.lease",
 	"telemetry.otlp", "telemetry.ca", "telemetry.headers", "telemetry.traces", "telemetry.trust", "telemetry.metrics",

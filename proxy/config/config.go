@@ -101,6 +101,7 @@ type Server struct {
 	CacheDir        string        // directory of compiled plugins; "" lets the caller choose
 	LogFormat       string        // "text" or "json"
 	LogLevel        string        // "debug", "info", "warn" or "error"
+	AccessLog       string        // file of the access log; "" for the log
 }
 
 // The values of Server.Auth.

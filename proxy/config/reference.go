@@ -75,6 +75,7 @@ var reference = []Setting{
 	{"server.cache_dir", TypeString, "", `""`, "Directory for compiled plugins, relative to the configuration file. Empty means the user's cache directory. A change requires a restart."},
 	{"server.log_format", TypeString, `"text" or "json"`, `"text"`, "Format of the log. A change requires a restart."},
 	{"server.log_level", TypeString, `"debug", "info", "warn" or "error"`, `"info"`, "Minimum level of logged messages."},
+	{"server.access_log", TypeString, "", `""`, "File of the access log, relative to the configuration file, in the format of the log. It is created with mode 0600, and opened again on SIGHUP, for log rotation. Empty means that the access log is part of the log. A change requires a restart."},
 
 	{"admin", TypeTable, "", "", "The listener for `/healthz`, `/readyz`, `/metrics`, `/status` and the status page. Without `token`, it has no authentication: keep it on a private address."},
 	{"admin.listen", TypeString, "host:port", `"127.0.0.1:8081"`, "Address of the admin listener. Empty disables it. If the default address is in use, the gateway starts without an admin listener. A change requires a restart."},

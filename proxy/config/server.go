@@ -63,6 +63,8 @@ func (l *loader) server(t table) {
 	l.cacheDir(&t)
 	s.LogFormat = t.choice("log_format", "text", "json")
 	s.LogLevel = t.choice("log_level", "info", "debug", "warn", "error")
+	access, n := t.text("access_log")
+	s.AccessLog = l.relative(n, access)
 	l.tls(t.table("tls"))
 	t.finish()
 }

@@ -65,3 +65,35 @@ func FuzzResponse(f *testing.F) {
 		}
 	})
 }
+
+// BenchmarkTrace measures what a trace with two attempts costs: on the request's goroutine (record), and on that of the
+// Exporter (encode).
+func BenchmarkTrace(b *testing.B) {
+	r := telemetry.Record{
+		Began: time.Unix(1_800_000_000, 0), Ended: time.Unix(1_800_000_001, 0), RequestID: "req_0123456789abcdef", Method: "POST", Path: "/v1/messages", Key: "key",
+		Status: 200, Model: "m", Provider: "b", Target: "two", Attempts: 2, Complete: true, Priced: true, Cost: 1e6,
+		Tries: []telemetry.Attempt{{Provider: "a", Target: "one", Code: "overloaded", Status: 503}, {Provider: "b", Target: "two", Status: 200}},
+	}
+	var dropped atomic.Int64
+	s := newSampler(&telemetryTraces, &dropped)
+	r.Span = s.Begin(traceparent, 1, 2, r.Began)
+	b.Run("record", func(b *testing.B) {
+		var q queue
+		q.init(maxQueued)
+		b.ReportAllocs()
+		for b.Loop() {
+			r.Span = s.Begin(traceparent, 1, 2, r.Began)
+			s.Finish(&r, r.Ended)
+			q.put(&r, &dropped)
+		}
+	})
+	b.Run("encode", func(b *testing.B) {
+		e := newEncoder(&config.Telemetry{Names: []string{config.NamesGenAI2026}}, Source{})
+		batch := slices.Repeat([]telemetry.Record{r}, maxBatch)
+		b.ReportAllocs()
+		for b.Loop() {
+			e.traces(batch)
+		}
+		b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/maxBatch, "ns/trace")
+	})
+}
