@@ -24,10 +24,18 @@ func (c *call) beginEvent(imp int, choice int32, n int) bool {
 	return c.countOutput(n + entryCost)
 }
 
-// checkEncoding reports whether the encoding is known, and records it otherwise. The text itself is checked later, by
-// the response writer.
+// encodingMinor is the minor version of the ABI from which on an unknown encoding fails the call: without its texts, a
+// response would be empty.
+const encodingMinor = 7
+
+// checkEncoding reports whether the encoding is known. Otherwise it fails the call or, for older plugins, records the
+// number. The text itself is checked later, by the response writer.
 func (c *call) checkEncoding(e abi.Encoding) bool {
 	if e&^(abi.EncodingMask|abi.EncodingDefault) != 0 || e&abi.EncodingMask > abi.EncodingJSON {
+		if c.plugin.minor >= encodingMinor {
+			c.abort(KindProtocol, "unknown encoding")
+			return false
+		}
 		c.ignore(int32(e))
 		return false
 	}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/sluice-gateway/sluice/proxy/internal/apierror"
 	"github.com/sluice-gateway/sluice/proxy/internal/plugin"
+	w "github.com/sluice-gateway/sluice/proxy/internal/plugin/wasm/wasmtest"
 	"github.com/sluice-gateway/sluice/sdk/abi"
 )
 
@@ -96,6 +97,30 @@ func TestUnknownKindOfFailure(t *testing.T) {
 		var failed *apierror.Error
 		if !errors.As(err, &failed) || failed.Status != 502 || failed.Code != "upstream_error" || p.Stats().Unknown != 1 {
 			t.Errorf("kind %d: %v, %d counted", kind, err, p.Stats().Unknown)
+		}
+	}
+}
+
+// TestUnknownEncoding checks that a text in an encoding that the host does not know fails the call of a plugin that was
+// written for version 1.7 or later, and is left out for older ones.
+func TestUnknownEncoding(t *testing.T) {
+	for minor, fails := range map[int32]bool{0: false, 6: false, 7: true, 8: true} {
+		m := newModule("text")
+		m.ExportMemory(16, w.NoMax)
+		m.export(abi.ExportVersion, "", i32(minor))
+		m.export(abi.ExportBuffer, "i", i32(inputAt))
+		m.export(abi.ExportConfigure, "ii", i32(0))
+		m.provider(i32(0), i32(3), i32(inputAt), w.LocalGet(3), m.call("text"), i32(0))
+		bound := bind(t, load(t, newHost(t, plugin.Options{}), plugin.Spec{Wasm: m.Bytes()}), plugin.BindingConfig{})
+		err := bound.Event(t.Context(), newAttempt(t, body), abi.EventPlain, nil, b("x"))
+		if !fails {
+			if err != nil {
+				t.Errorf("version 1.%d: %v", minor, err)
+			}
+			continue
+		}
+		if e := wantCallError(t, err, plugin.KindProtocol); !strings.Contains(e.Error(), "text: unknown encoding") {
+			t.Errorf("version 1.%d: %v", minor, e)
 		}
 	}
 }
