@@ -193,10 +193,10 @@ var importRules = []struct {
 		},
 	},
 	{
-		"the leaves jsondoc, apierror, framing, breaker, buffers, glob, fairlru, httpfield and cost of proxy/internal import no sibling, except that framing imports httpfield",
+		"the leaves jsondoc, apierror, framing, breaker, buffers, glob, fairlru, httpfield, websocket and cost of proxy/internal import no sibling, except that framing imports httpfield",
 		"basic packages for JSON, errors, framings and amounts can be read and tested by themselves",
 		func(p *pkg, i imported) bool {
-			for _, leaf := range []string{"jsondoc", "apierror", "framing", "breaker", "buffers", "glob", "fairlru", "httpfield", "cost"} {
+			for _, leaf := range []string{"jsondoc", "apierror", "framing", "breaker", "buffers", "glob", "fairlru", "httpfield", "websocket", "cost"} {
 				dir := "proxy/internal/" + leaf
 				if within(p.dir, dir) && i.own && i.path != "sdk/abi" && !within(i.path, dir) && !(leaf == "framing" && i.path == "proxy/internal/httpfield") {
 					return true
@@ -245,10 +245,10 @@ var importRules = []struct {
 		},
 	},
 	{
-		"proxy/internal/endpoint imports only proxy/internal/apierror, clientapi and httpfield",
+		"proxy/internal/endpoint imports only proxy/internal/apierror, clientapi, httpfield and websocket",
 		"reading a request head needs no configuration, server or plugin",
 		func(p *pkg, i imported) bool {
-			return within(p.dir, "proxy/internal/endpoint") && i.own && !slices.Contains([]string{"proxy/internal/apierror", "proxy/internal/clientapi", "proxy/internal/httpfield"}, i.path)
+			return within(p.dir, "proxy/internal/endpoint") && i.own && !slices.Contains([]string{"proxy/internal/apierror", "proxy/internal/clientapi", "proxy/internal/httpfield", "proxy/internal/websocket"}, i.path)
 		},
 	},
 	{

@@ -20,6 +20,7 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/internal/journal"
 	"github.com/sluice-gateway/sluice/proxy/internal/recording"
 	"github.com/sluice-gateway/sluice/proxy/internal/rescue"
+	"github.com/sluice-gateway/sluice/proxy/internal/response"
 	"github.com/sluice-gateway/sluice/proxy/internal/routing"
 	"github.com/sluice-gateway/sluice/proxy/internal/routing/canary"
 	"github.com/sluice-gateway/sluice/proxy/internal/spend"
@@ -121,6 +122,24 @@ func (x *completion) respondCount(ctx *fasthttp.RequestCtx) {
 	ctx.SetContentType("application/json")
 	ctx.Response.SetBodyRaw(x.api.AppendCount(nil, x.request.(clientapi.CountRequest).EstimateTokens()))
 	x.record.Status, x.record.Bytes = fasthttp.StatusOK, int64(len(ctx.Response.Body()))
+}
+
+// completeEmpty responds with an empty response, without calling a model.
+func (x *completion) completeEmpty() *apierror.Error {
+	x.writtenAt, x.provider, x.accounted = x.server.now(), new(provider), true
+	x.writer.Reset(response.Options{
+		Stream: true, ID: x.api.NewResponseID(), RequestID: x.record.RequestID, Model: x.model.ID, Created: x.record.Began.Unix(), Choices: 1,
+	})
+	x.renderer.Respond(x.request)
+	x.batch.Reset()
+	x.batch.Usage(abi.UsagePrompt, 0)
+	x.batch.Usage(abi.UsageCompletion, 0)
+	x.batch.Finish(0, abi.FinishStop, nil)
+	x.batch.Done(abi.DoneNow)
+	if err := x.writer.Apply(&x.batch); err != nil {
+		return failure.Internal(err)
+	}
+	return nil
 }
 
 // maxWarnings bounds the length of x-gateway-warning, roughly. Some clients accept no more than 8 KiB of headers.

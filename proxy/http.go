@@ -24,9 +24,11 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/internal/modellist"
 	"github.com/sluice-gateway/sluice/proxy/internal/rescue"
 	"github.com/sluice-gateway/sluice/proxy/internal/responses"
+	"github.com/sluice-gateway/sluice/proxy/internal/responsesocket"
 	"github.com/sluice-gateway/sluice/proxy/internal/routing"
 	"github.com/sluice-gateway/sluice/proxy/internal/spend"
 	"github.com/sluice-gateway/sluice/proxy/internal/telemetry"
+	"github.com/sluice-gateway/sluice/proxy/internal/websocket"
 )
 
 // headReceived is called with a request's head before its body is read. If Admit would reject the request whatever its
@@ -90,6 +92,10 @@ func (s *Server) handle(ctx *fasthttp.RequestCtx) {
 	to, rest, e := endpoint.Match(&ctx.Request.Header)
 	if to.HasBody() && e == nil {
 		s.serveCompletion(ctx, to, rest)
+		return
+	}
+	if to.Service() == endpoint.Socket && e == nil {
+		s.serveSocket(ctx, to)
 		return
 	}
 	s.serveDirect(ctx, to, rest, e)
@@ -170,7 +176,11 @@ func (s *Server) serveCompletion(ctx *fasthttp.RequestCtx, to endpoint.ID, rest 
 		x.respondCount(ctx)
 		return
 	}
-	if e == nil {
+	switch {
+	case e != nil:
+	case ctx.UserValue(warmUp{}) != nil:
+		e = x.completeEmpty()
+	default:
 		e = x.tryTargets(&x.watcher, &ctx.Request.Header)
 	}
 	if e != nil {
@@ -340,6 +350,96 @@ func describeModel(ctx *fasthttp.RequestCtx, g *generation, key *access.Key, esc
 		return nil, g.missingModel(&ctx.Request.Header, key, id, ok)
 	}
 	return modelForm(ctx).Model(m), nil
+}
+
+// serveSocket serves a request to upgrade the connection to a WebSocket for the Responses API.
+func (s *Server) serveSocket(ctx *fasthttp.RequestCtx, to endpoint.ID) {
+	var r telemetry.Record
+	s.startRecord(ctx, &r, to)
+	defer s.account.Request(&r)
+	defer rescue.Recover(func(p *rescue.Error) { s.respondPanic(ctx, &r, p) })
+	socket, e := s.openSocket(ctx, &r, to)
+	if e != nil {
+		s.respondError(ctx, &r, s.apis.byHead(&ctx.Request.Header), e)
+		return
+	}
+	r.Status = fasthttp.StatusSwitchingProtocols
+	conn := ctx.Conn().(*downstream.Conn)
+	conn.StartRequest(socket)
+	conn.TakeOver()
+	ctx.HijackSetNoResponse(true)
+	ctx.Hijack(downstream.TakeBuffered)
+}
+
+// openSocket checks a request to upgrade the connection, and returns the socket. Each of its messages is a request with
+// the head of this one.
+func (s *Server) openSocket(ctx *fasthttp.RequestCtx, r *telemetry.Record, to endpoint.ID) (*responsesocket.Socket, *apierror.Error) {
+	g := s.acquire()
+	if g == nil {
+		return nil, failure.Shutdown()
+	}
+	defer g.release()
+	h := &ctx.Request.Header
+	if !g.config.Responses.WebSocket {
+		return nil, endpoint.NoWebSocket()
+	}
+	a := g.arrival(h, to, r.Began)
+	a.Ctx, a.Record = ctx, r
+	key, e := s.admission.Admit(&a)
+	switch {
+	case e != nil:
+		return nil, e
+	case s.Draining():
+		return nil, failure.Shutdown()
+	case g.keys == nil && len(h.Peek("Origin")) > 0:
+		e := apierror.Invalid("origin_not_allowed", "", "Web pages must not open a WebSocket to a gateway without keys.")
+		e.Status = fasthttp.StatusForbidden
+		return nil, e
+	}
+	if e := endpoint.CheckHandshake(h); e != nil {
+		return nil, e
+	}
+	turns := new(fasthttp.RequestHeader)
+	h.CopyTo(turns)
+	for _, name := range [...]string{"Connection", "Upgrade", "Sec-WebSocket-Key", "Sec-WebSocket-Version", "Sec-WebSocket-Extensions", "Sec-WebSocket-Protocol", "X-Request-Id"} {
+		turns.Del(name)
+	}
+	turns.SetMethod(fasthttp.MethodPost)
+	turns.SetContentType("application/json")
+	response := websocket.AppendResponse(nil, h.Peek("Sec-WebSocket-Key"), "x-request-id: "+r.RequestID+"\r\n")
+	return responsesocket.New(ctx.Conn().(*downstream.Conn), response, responsesocket.Options{
+		Key: key.Name(), MaxMessage: int(s.admission.Limits().MaxBody), IdleTimeout: g.config.Responses.WebSocketIdle, MaxAge: g.config.Responses.WebSocketAge,
+		Memory: s.held, Limiter: &s.admission.Limiter, Draining: s.Draining, Panicked: s.logAnyPanic,
+		Serve: func(c *downstream.Conn, body *responsesocket.Body, warm bool) *responsesocket.Rejection {
+			return s.serveTurn(turns, c, body, warm)
+		},
+	}), nil
+}
+
+// warmUp is the key of the user value of a turn to which the gateway responds without calling a model.
+type warmUp struct{}
+
+// serveTurn serves a message of a socket as a request with this head. It returns an error response, or nil if the turn
+// streams its response.
+func (s *Server) serveTurn(head *fasthttp.RequestHeader, c *downstream.Conn, body *responsesocket.Body, warm bool) *responsesocket.Rejection {
+	ctx := new(fasthttp.RequestCtx)
+	ctx.Init2(c, fasthttpLogger{s.log}, true)
+	head.CopyTo(&ctx.Request.Header)
+	ctx.Request.SetBodyStream(body, body.Size())
+	if warm {
+		ctx.SetUserValue(warmUp{}, true)
+	}
+	s.serveCompletion(ctx, endpoint.Completions(clientapi.Responses), nil)
+	if ctx.Hijacked() {
+		return nil
+	}
+	r := &responsesocket.Rejection{Status: ctx.Response.StatusCode(), Body: bytes.Clone(ctx.Response.Body())}
+	for _, name := range [...]string{"x-request-id", "retry-after", "retry-after-ms", "x-should-retry"} {
+		if v := ctx.Response.Header.Peek(name); len(v) > 0 {
+			r.Headers = append(r.Headers, [2]string{name, string(v)})
+		}
+	}
+	return r
 }
 
 // storedResponse returns the body of a response to a request for one of the client's stored responses.

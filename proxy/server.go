@@ -101,6 +101,7 @@ type lasting struct {
 	books     *accounting.Books
 	thinking  *thinking.Memory
 	responses *responses.Memory // nil if responses are not stored
+	held      *responses.Memory // responses that WebSockets hold
 	owners    *ownership.Store
 }
 
@@ -147,9 +148,8 @@ func New(ctx context.Context, o Options) (*Server, error) {
 		}
 		s.responses = responses.NewMemory(size, r.TTL, o.Now)
 	}
-	s.apis.init(responses.Options{
-		Sealer: newSealer(cfg), Memory: s.responses, ShowReasoning: cfg.Responses.ShowReasoning, Now: o.Now,
-	})
+	s.held = responses.NewMemory(machine.Share(responses.DefaultMaxSize), cfg.Responses.WebSocketAge, o.Now)
+	s.apis.init(responses.Options{Sealer: newSealer(cfg), Memory: s.responses, ShowReasoning: cfg.Responses.ShowReasoning, Now: o.Now})
 	s.account = telemetry.Log{Logger: cmp.Or(o.AccessLog, o.Log), Now: o.Now, Metrics: s.metrics}
 	if cfg.Admin.Listen != "" {
 		s.account.Recent = telemetry.NewRecent(cfg.Admin.Requests)

@@ -87,6 +87,9 @@ var reference = []Setting{
 	{"responses.memory", TypeSize, "0 to 1048576GiB", `"64MiB"`, "Memory for stored responses. The default is at most a sixteenth of the memory that the process may use. When it is full, the oldest responses of the clients that use the most are dropped first. 0 stores nothing: responses say `\"store\": false`. A change requires a restart."},
 	{"responses.ttl", TypeDuration, "1s to 720h", `"1h"`, "How long a response is stored. A change requires a restart."},
 	{"responses.show_reasoning", TypeBool, "", "false", "Shows the reasoning of models, as `reasoning_text`, to clients that have not asked for a summary of it. A change requires a restart."},
+	{"responses.websocket", TypeBool, "", "true", "Whether clients may use the API over a WebSocket: `GET /v1/responses` with `Upgrade: websocket`. If false, they get a 426, after which they send POST requests."},
+	{"responses.websocket_idle", TypeDuration, "1s to 24h", `"10m"`, "How long a WebSocket may be without a response in progress before it is closed. A change applies to new ones."},
+	{"responses.websocket_age", TypeDuration, "1s to 24h", `"1h"`, "How long a WebSocket accepts requests. Then it is closed after the responses in progress, and clients open another one. A change applies to new ones."},
 
 	{"store", TypeTable, "", "", "Where usage and spending are stored."},
 	{"store.journal", TypeString, "", "", "Folder of the journal, relative to the configuration file. It must be on a local disk, and only one gateway can use it. Default: systemd's `STATE_DIRECTORY`, otherwise `$XDG_STATE_HOME/sluice` or `~/.local/state/sluice`. A change requires a restart."},

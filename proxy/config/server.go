@@ -105,6 +105,10 @@ type Responses struct {
 
 	// ShowReasoning shows the reasoning of models to clients that have not asked for a summary of it.
 	ShowReasoning bool
+
+	WebSocket     bool          // clients may use the API over a WebSocket
+	WebSocketIdle time.Duration // how long a WebSocket may be without a response in progress
+	WebSocketAge  time.Duration // how long a WebSocket accepts requests
 }
 
 func (l *loader) responses(t table) {
@@ -112,6 +116,9 @@ func (l *loader) responses(t table) {
 	r.Memory = t.size("memory", DefaultResponsesMemory, 0, 1<<50)
 	r.TTL = t.duration("ttl", hour, time.Second, 30*day)
 	r.ShowReasoning = t.bool("show_reasoning", false)
+	r.WebSocket = t.bool("websocket", true)
+	r.WebSocketIdle = t.duration("websocket_idle", 10*time.Minute, time.Second, day)
+	r.WebSocketAge = t.duration("websocket_age", hour, time.Second, day)
 	t.finish()
 }
 

@@ -1,4 +1,5 @@
-// Package chunked writes HTTP/1.1 responses in the chunked transfer coding, to connections hijacked from fasthttp.
+// Package chunked writes HTTP/1.1 responses in the chunked transfer coding, to connections hijacked from fasthttp. The
+// response to a turn, a request that arrived as a message, has neither a head nor a coding: the turn writes its events.
 //
 // It owns the coding and its buffers. Callers decide what to write and when.
 //
@@ -53,6 +54,9 @@ func (w *Writer) Written() int64 { return w.n }
 
 // Write sends data as one chunk, after the head if that has not been sent. Without data it sends the head alone.
 func (w *Writer) Write(data []byte) error {
+	if turn := w.conn.Turn(); turn != nil {
+		return w.writeEvents(turn, data)
+	}
 	out := w.head
 	w.head = nil
 	if out == nil {
@@ -67,8 +71,21 @@ func (w *Writer) Write(data []byte) error {
 	return err
 }
 
+func (w *Writer) writeEvents(turn downstream.Turn, events []byte) error {
+	w.buffers.Put(w.head)
+	w.head = nil
+	if len(events) == 0 {
+		return nil
+	}
+	w.n += int64(len(events))
+	return turn.WriteEvents(events)
+}
+
 // End ends the body, and reports whether the connection may be reused.
 func (w *Writer) End() (keepAlive bool, err error) {
+	if w.conn.Turn() != nil {
+		return false, nil
+	}
 	_, err = w.conn.Write(lastChunk)
 	return !w.close, err
 }

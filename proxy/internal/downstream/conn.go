@@ -33,6 +33,7 @@ type Conn struct {
 	readDeadline time.Time     // deadline set on the connection; zero if unknown
 
 	takeover takeover
+	upgrade  upgrade
 
 	// State of the request in flight:
 	request    Request       // nil if there is none, or if it is finished

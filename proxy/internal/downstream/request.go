@@ -1,8 +1,10 @@
 package downstream
 
 import (
+	"errors"
 	"io"
 	"net"
+	"os"
 	"sync"
 	"time"
 
@@ -58,6 +60,9 @@ func (c *Conn) Probing() bool { return c.probing }
 
 // Disconnected reports whether the client is gone, as far as can be known without a probe.
 func (c *Conn) Disconnected() bool {
+	if c.upgrade.turn != nil {
+		return c.upgrade.turn.Gone()
+	}
 	return peerState(c.raw, &c.unacked, c.conns.limits.Load().WriteTimeout) == clientGone || c.inputEnded && c.tls != nil
 }
 
@@ -69,6 +74,9 @@ func (c *Conn) Disconnected() bool {
 // with a reset, whereas that of a half-closed client acknowledges the data. With TLS, clients do not close only one
 // direction of the socket.
 func (c *Conn) CheckClient(probe func() bool) (gone bool) {
+	if c.upgrade.turn != nil {
+		return c.upgrade.turn.Gone()
+	}
 	switch peerState(c.raw, &c.unacked, c.conns.limits.Load().WriteTimeout) {
 	case clientGone:
 		tcpconn.SetLingerZero(c.socket.Conn) // the client will not accept any pending data
@@ -174,3 +182,92 @@ func (c *Conn) ServeStream(logError func(error)) (keepAlive bool) {
 	c.SetIdle()
 	return true
 }
+
+// A connection that has been upgraded to another protocol carries messages. The Request that has taken it over reads
+// them with ReadUpgraded, and writes to the connection. A message that is a request of its own is served on a Conn that
+// NewTurn returns, so that whatever serves requests needs no other kind of connection.
+
+// upgrade is the state of a connection that is upgraded, or that stands for one.
+type upgrade struct {
+	turn         Turn // nil unless NewTurn has made the connection
+	shutdownRead bool // ReadUpgraded has reported that Finish was called
+}
+
+// ErrShutdown is returned by ReadUpgraded once when Finish has been called, and from then on after End.
+var ErrShutdown = errors.New("the gateway is shutting down")
+
+// AwaitRelease waits until the HTTP server has released the connection, so that it can be read.
+func (c *Conn) AwaitRelease() { c.takeover.done.Wait() }
+
+// ReadTimeout returns the time for a request to arrive.
+func (c *Conn) ReadTimeout() time.Duration { return c.conns.limits.Load().ReadTimeout }
+
+// SetUpgradedDeadline sets the deadline of ReadUpgraded, also of a call in progress. Any goroutine may call it. An error
+// can be ignored: it means that the connection is closed, so the next read fails.
+func (c *Conn) SetUpgradedDeadline(t time.Time) { _ = c.Conn.SetReadDeadline(t) }
+
+// ReadUpgraded reads from an upgraded connection. At the deadline it returns os.ErrDeadlineExceeded, and can be called
+// again. AwaitRelease has returned.
+func (c *Conn) ReadUpgraded(p []byte) (int, error) {
+	if len(c.takeover.buffered) > 0 {
+		return c.takeover.read(p)
+	}
+	// Check after the deadline has been set, because that may have overwritten the deadline set by interruptReads.
+	if c.shutdownSeen() {
+		return 0, ErrShutdown
+	}
+	n, err := c.Conn.Read(p)
+	if n == 0 && errors.Is(err, os.ErrDeadlineExceeded) && c.shutdownSeen() {
+		err = ErrShutdown
+	}
+	return n, err
+}
+
+// shutdownSeen reports a shutdown that ReadUpgraded has not reported yet.
+func (c *Conn) shutdownSeen() bool {
+	c.interrupted.Store(false)
+	first := c.conns.finishing.Load() && !c.upgrade.shutdownRead
+	c.upgrade.shutdownRead = c.upgrade.shutdownRead || first
+	return first || c.conns.ending.Load()
+}
+
+// Turn is a request that arrived as a message over an upgraded connection.
+type Turn interface {
+	// WriteEvents writes a part of the response: whole server-sent events.
+	WriteEvents(events []byte) error
+	// Ping writes something that the client ignores.
+	Ping() error
+	// Gone reports whether the client is gone.
+	Gone() bool
+}
+
+// NewTurn returns a connection for one request that arrived over c. It cannot be read. What is written to it that is not
+// part of a response, such as a heartbeat, becomes a ping.
+func (c *Conn) NewTurn(t Turn) *Conn {
+	return &Conn{Conn: turnConn{c.Conn, t}, conns: c.conns, host: c.RemoteHost(), upgrade: upgrade{turn: t}}
+}
+
+// Turn returns what NewTurn was called with, or nil.
+func (c *Conn) Turn() Turn { return c.upgrade.turn }
+
+// Respond writes the streamed response of a turn, if its request has taken the connection over; otherwise it reports
+// false.
+func (c *Conn) Respond() (streamed bool, err error) {
+	if !c.takeover.started {
+		return false, nil
+	}
+	_, err = c.request.WriteStream()
+	return true, err
+}
+
+// turnConn is the connection below that of a turn.
+type turnConn struct {
+	net.Conn // for its addresses
+	turn     Turn
+}
+
+func (c turnConn) Write(p []byte) (int, error) { return len(p), c.turn.Ping() }
+
+func (c turnConn) Read([]byte) (int, error) { return 0, net.ErrClosed }
+
+func (c turnConn) Close() error { return nil }

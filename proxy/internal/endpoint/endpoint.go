@@ -26,6 +26,7 @@ const (
 	messagesCount
 	unknownResponses // below the path of Responses
 	responsesCompletions
+	responsesSocket
 	responsesCount
 	storedResponse
 	storedItems
@@ -86,6 +87,7 @@ var endpoints = [...]struct {
 	messagesCount:        {pathMessages + "/count_tokens", "POST", clientapi.Messages, TokenCount},
 	unknownResponses:     {api: clientapi.Responses},
 	responsesCompletions: {pathResponses, "POST", clientapi.Responses, Completion},
+	responsesSocket:      {pathResponses, "GET", clientapi.Responses, Socket},
 	responsesCount:       {pathResponses + "/input_tokens", "POST", clientapi.Responses, TokenCount},
 	storedResponse:       {pathResponses + "/{id}", "GET, HEAD, DELETE", clientapi.Responses, StoredResponse},
 	storedItems:          {pathResponses + "/{id}/input_items", "GET, HEAD", clientapi.Responses, StoredItems},
@@ -122,6 +124,7 @@ const (
 	CancelStored                  // with an error, because a stored response has ended
 	ModelList
 	OneModel
+	Socket // as a WebSocket, whose messages are requests
 )
 
 // Path returns the endpoint's path as logged, with a name in braces for each variable part; "" for Unknown.

@@ -44,8 +44,8 @@ func CheckStream(query *fasthttp.Args) *apierror.Error {
 	return apierror.Invalid(clientapi.CodeUnsupportedParameter, "alt", "Streams are only sent as server-sent events: add ?alt=sse to the URL.")
 }
 
-// noWebSocket returns the error for a client that prefers a WebSocket; it falls back to POST.
-func noWebSocket() *apierror.Error {
+// NoWebSocket returns the error for a client that prefers a WebSocket where there is none; it falls back to POST.
+func NoWebSocket() *apierror.Error {
 	e := apierror.Invalid("websocket_unsupported", "", "WebSockets are not supported. Send POST %s.", pathResponses)
 	e.Status = fasthttp.StatusUpgradeRequired
 	return e

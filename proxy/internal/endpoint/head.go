@@ -2,12 +2,14 @@ package endpoint
 
 import (
 	"bytes"
+	"errors"
 	"strings"
 
 	"github.com/valyala/fasthttp"
 
 	"github.com/sluice-gateway/sluice/proxy/internal/apierror"
 	"github.com/sluice-gateway/sluice/proxy/internal/httpfield"
+	"github.com/sluice-gateway/sluice/proxy/internal/websocket"
 )
 
 const (
@@ -123,3 +125,19 @@ func Method(h *fasthttp.RequestHeader) string {
 	}
 	return "other"
 }
+
+// CheckHandshake rejects a request to upgrade to a WebSocket that is not one of the protocol.
+func CheckHandshake(h *fasthttp.RequestHeader) *apierror.Error {
+	err := websocket.CheckHandshake(h.Peek)
+	if err == nil && (!h.IsHTTP11() || h.ContentLength() > 0 || h.ContentLength() == Chunked) {
+		err = errHandshake
+	}
+	if err == nil {
+		return nil
+	}
+	e := apierror.Invalid("bad_request", "", "The request is not a WebSocket handshake: %s.", err)
+	e.CloseClient = true
+	return e
+}
+
+var errHandshake = errors.New("it is not an HTTP/1.1 request without a body")

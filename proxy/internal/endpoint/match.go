@@ -25,12 +25,12 @@ func Match(h *fasthttp.RequestHeader) (to ID, rest []byte, e *apierror.Error) {
 	switch {
 	case endpoints[to].service == Nothing:
 		return to, nil, unknownURL(h, path)
+	case to == responsesCompletions && h.IsGet() && httpfield.EqualFold(h.Peek(fasthttp.HeaderUpgrade), "websocket"):
+		return responsesSocket, nil, nil
 	case to.allows(h.Method()):
 		return to, rest, nil
 	case to == geminiModel && h.IsPost():
 		return unknownGemini, nil, unknownCall(h, path)
-	case to == responsesCompletions && httpfield.EqualFold(h.Peek(fasthttp.HeaderUpgrade), "websocket"):
-		return to, nil, noWebSocket()
 	}
 	return to, nil, methodNotAllowed(h, endpoints[to].allow)
 }

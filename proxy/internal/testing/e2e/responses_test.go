@@ -99,10 +99,9 @@ func TestShowReasoningOption(t *testing.T) {
 	}
 }
 
-// covers: P1.1 P1.4 P1.5
+// covers: P1.1 P1.4
 func TestResponsesPaths(t *testing.T) {
 	g := proxytest.Start(t, configuration("", ""))
-	wantError(t, g.Do(t, "GET", "/v1/responses", "", "Connection: Upgrade", "Upgrade: websocket", "Sec-WebSocket-Version: 13", "Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ=="), 426, "invalid_request_error", "websocket_unsupported", "")
 	wantError(t, g.Do(t, "GET", "/v1/responses", ""), 405, "invalid_request_error", "method_not_allowed", "")
 	for _, path := range []string{"/v1/responses/compact", "/v1/responses/", "/v1/responses/resp_1/other"} {
 		wantError(t, g.Do(t, "POST", path, "{}"), 404, "invalid_request_error", "unknown_url", "")
