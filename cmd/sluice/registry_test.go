@@ -11,14 +11,13 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/proxytest/ocitest"
 )
 
-// TestPluginFromRegistry names a plugin by tag, replaces the tag with the digest that `sluice check` prints, and serves
+// TestPluginFromRegistry pushes a plugin, names it by tag, replaces the tag with the digest that `sluice check` prints, and serves
 // it. Then the tag is moved, and the registry stopped: the gateway starts and reloads with the plugin all the same.
 func TestPluginFromRegistry(t *testing.T) {
 	t.Parallel()
 	path := buildSluice(t, true)
 	module := plugintest.Build(t, "./proxy/internal/testing/e2e/testdata/guests/keeper")
 	registry := ocitest.New(t, ocitest.TokenLogin)
-	registry.PutPlugin("acme/mine", "1.2", "application/wasm", module)
 	config := func(file string) string {
 		return fmt.Sprintf(`
 server.listen = "127.0.0.1:0"
@@ -39,10 +38,17 @@ targets = [{ provider = "mine", model = "m" }]
 	vars := []string{"SLUICE_CACHE=" + cache, "REGISTRY_PASSWORD=" + ocitest.Password}
 	tag := "oci://" + registry.Name() + "/acme/mine:1.2"
 
+	write(t, dir+"/mine.wasm", module)
+	replaceFile(t, dir+"/gateway.toml", strings.Replace(config("mine.wasm"), "[plugins.mine]", "[plugins.mine] # without sha256", 1))
+	pushed := run(t, path, dir, append(vars, "SLUICE_CACHE="+cacheDir()), []string{"plugin", "push", tag, "mine.wasm"})
+	if pushed.exit != 0 || !strings.HasPrefix(pushed.stdout, "[plugins.mine]\nfile = \""+tag+"@sha256:") {
+		t.Fatalf("push: exit %d, %s%s", pushed.exit, pushed.stdout, pushed.stderr)
+	}
+
 	replaceFile(t, dir+"/gateway.toml", config(tag))
 	r := run(t, path, dir, vars, []string{"check"})
 	m := regexp.MustCompile(`file = "(` + regexp.QuoteMeta(tag) + `@sha256:[0-9a-f]{64})"`).FindStringSubmatch(r.stderr)
-	if r.exit != exitInvalid || m == nil {
+	if r.exit != exitInvalid || m == nil || !strings.Contains(pushed.stdout, m[1]) {
 		t.Fatalf("check of a tag: exit %d, %s", r.exit, r.stderr)
 	}
 	if r := run(t, path, dir, vars, []string{"serve"}); r.exit != exitInvalid || !strings.Contains(r.stderr, "`sluice check` looks it up") {

@@ -54,12 +54,17 @@ type Sources struct {
 
 // NewPuller returns a Puller for the registries of a configuration. The caller closes it.
 func (s *Sources) NewPuller(cfg *config.Config) *pull.Puller {
-	return pull.New(pull.Options{Dir: cmp.Or(cfg.Server.CacheDir, s.CacheDir), Offline: s.Offline, Log: s.Log, Registry: func(name string) distribution.Registry {
+	return pull.New(pull.Options{Dir: cmp.Or(cfg.Server.CacheDir, s.CacheDir), Offline: s.Offline, Log: s.Log, Registry: Registries(cfg)})
+}
+
+// Registries returns how to reach the registries of a configuration.
+func Registries(cfg *config.Config) func(name string) distribution.Registry {
+	return func(name string) distribution.Registry {
 		r := cfg.Registry(name)
 		return distribution.Registry{
 			Name: r.Name, PlainHTTP: r.PlainHTTP, AllowPrivate: r.AllowPrivate, Username: r.Username, Password: r.Secret.Reveal(), Mirrors: r.Mirrors,
 		}
-	}})
+	}
 }
 
 // Load loads the plugins of a configuration that are in use. If any cannot be loaded, it loads none. The error joins
