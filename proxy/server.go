@@ -241,7 +241,7 @@ func (s *Server) UnservedKinds() (all config.Errors) {
 			p := g.providers[provider]
 			for k := range s.apis {
 				api := &s.apis[k]
-				if p == nil || api.kind == config.KindChat || m.Kinds&api.kind == 0 || p.binding.Forms()&api.form != 0 {
+				if p == nil || api.kind == config.KindChat || api.Translate != nil || m.Kinds&api.kind == 0 || p.binding.Forms()&api.form != 0 {
 					continue
 				}
 				all = append(all, g.config.NewError(m.Pos, fmt.Sprintf("models[%d].%s", i, key), fmt.Sprintf(
