@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/sluice-gateway/sluice/proxy/proxytest"
@@ -53,7 +54,7 @@ func TestNodeCodexDemo(t *testing.T) {
 }
 
 // runCodex runs Codex in a folder and returns what it prints.
-func runCodex(t *testing.T, g *proxytest.Gateway, model, work, prompt string) []byte {
+func runCodex(t *testing.T, g *proxytest.Gateway, model, work, prompt string, settings ...string) []byte {
 	t.Helper()
 	dir := os.Getenv("NODE_CLIENTS")
 	if dir == "" {
@@ -75,7 +76,7 @@ name = "Sluice"
 base_url = "%s/v1"
 env_key = "SLUICE_API_KEY"
 wire_api = "responses"
-`, model, g.URL)
+`, model, g.URL) + strings.Join(settings, "")
 	if err := os.WriteFile(filepath.Join(home, "config.toml"), []byte(config), 0o600); err != nil {
 		t.Fatal(err)
 	}
