@@ -354,7 +354,7 @@ func (c *racer) charge() {
 	x.record.CancelledCost = x.record.CancelledCost.Plus(used.Cost)
 	x.recordUncertain(progress != notSent, used)
 	c.held.Settle(used, x.server.now())
-	c.endAttempt(telemetry.CodeCancelled, 0, x.server.now().Sub(c.startedAt), nil)
+	c.endAttempt(telemetry.Cancelled, 0, x.server.now().Sub(c.startedAt), nil)
 }
 
 // fail records that the attempt has failed.

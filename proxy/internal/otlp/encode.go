@@ -211,7 +211,7 @@ func (e *encoder) attemptSpan(r *telemetry.Record, n int) *tracepb.Span {
 
 // attemptCode returns the class of an attempt's error, "" if it has succeeded.
 func attemptCode(t *telemetry.Attempt) string {
-	if t.Code == telemetry.CodeCancelled {
+	if t.Code == telemetry.Cancelled {
 		return t.Code
 	}
 	return telemetry.Code(t.Code)

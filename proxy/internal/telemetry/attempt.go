@@ -21,8 +21,8 @@ type Attempt struct {
 // MaxCause is the maximum length in bytes of causes and warnings in the records of recent requests.
 const MaxCause = 120
 
-// CodeCancelled is the code of an attempt that was cancelled because another one was faster.
-const CodeCancelled = "cancelled"
+// Cancelled is the code of an attempt that was cancelled because another one was faster.
+const Cancelled = "cancelled"
 
 // CauseText returns the text of a cause, cut to MaxCause bytes. It is "" for nil.
 func CauseText(cause error) string {
@@ -45,7 +45,7 @@ func cut(s string, n int) string {
 // It is -1 if there is none.
 func (r *Record) Served() int {
 	for i := len(r.Tries) - 1; i >= 0; i-- {
-		if r.Tries[i].Code != CodeCancelled {
+		if r.Tries[i].Code != Cancelled {
 			return i
 		}
 	}
