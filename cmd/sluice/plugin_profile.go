@@ -28,7 +28,7 @@ func newPluginProfileCommand(o *options) *cobra.Command {
 		Long: "Run a provider plugin on its vectors, or on one request, and find out which functions use how much fuel. The profile is\n" +
 			"the same on every machine. It is written to a file in the format of pprof, which `go tool pprof -http=:` shows as a flame\n" +
 			"graph, and with --flame as a picture. Functions of other languages than Go need a name section in the module.",
-		Example: "  sluice plugin profile\n  sluice plugin profile anthropic --request long.json --flame fuel.svg",
+		Example: "  sluice plugin profile\n  sluice plugin profile anthropic --request request.json --flame fuel.svg",
 		Args:    atMostOneArgument("FILE or DIR"),
 		RunE:    p.runE,
 	}

@@ -133,7 +133,7 @@ func findProgram(b *block) (program, bool) {
 }
 
 // stage is the start of the shell script with the commands of a document. Commands that serve run in the background and
-// replace an earlier one of the same kind. --watch and --debug, which wait for edits and for a debugger, are left out.
+// replace an earlier one of the same kind. --watch, --debug and --follow, which wait, are left out.
 const stage = `
 set -eE -o pipefail
 declare -A pids
@@ -154,7 +154,7 @@ background() {
 }
 sluice() {
   local args=() arg
-  for arg; do case "$arg" in --watch|--debug) ;; *) args+=("$arg");; esac; done
+  for arg; do case "$arg" in --watch|--debug|--follow) ;; *) args+=("$arg");; esac; done
   set -- "${args[@]}"
   case "$1 $2" in
   serve*) background gateway msg=listening command sluice "$@" --listen $GATEWAY;;
@@ -164,10 +164,13 @@ sluice() {
     for i in 1 2 3 4 5 6 7 8 9 10; do chat mine; done
     wait ${pids[gateway]}; pids[gateway]=; sluice serve;;
   'plugin build') command sluice "$@" 2>build.log || { cat build.log; grep -q 'is not installed' build.log && exit $NO_COMPILER; false; };;
+  'plugin push') ;; # needs a registry; TestPluginFromRegistry has one
+  'requests --id') chat demo -H "x-request-id: $3"; command sluice "$@";;
+  top*) command sluice "$@" --once;;
   *) command sluice "$@";;
   esac
 }
-chat() { curl http://$GATEWAY/v1/chat/completions -H 'Authorization: Bearer sk-local' -H 'Content-Type: application/json' -d '{"model":"'$1'","messages":[{"role":"user","content":"Hello"}]}'; }
+chat() { curl http://$GATEWAY/v1/chat/completions -H 'Authorization: Bearer sk-local' -H 'Content-Type: application/json' -d '{"model":"'$1'","messages":[{"role":"user","content":"Hello"}]}' "${@:2}"; }
 curl() { command curl -sS --fail-with-body --max-time 60 "$@"; }
 make() { case "$1" in run) sluice serve;; esac; }
 sudo() { "$@"; }
@@ -352,7 +355,10 @@ func (s *commandStage) run(t *testing.T, page string, blocks []*block) (output s
 		t.Fatal(err)
 	}
 	free := freeAddresses(t, 4)
-	replace := strings.NewReplacer("127.0.0.1:8080", free[0], "127.0.0.1:8081", free[1], "127.0.0.1:9090", free[2], "127.0.0.1:9000", free[3],
+	replace := strings.NewReplacer("127.0.0.1:8080", free[0], "127.0.0.1:8081", free[1],
+		// Several gateways are the same one.
+		"10.0.0.1:8081", free[1], "10.0.0.2:8081", free[1], "gateways.internal:8081", free[1],
+		"127.0.0.1:9090", free[2], "127.0.0.1:9000", free[3],
 		"/etc/sluice", dir, "/var/cache/sluice", s.cache, "/usr/local/bin/", filepath.Join(home, "bin")+"/", "/etc/systemd/system/", filepath.Join(home, "units")+"/",
 		"install bin/sluice", "install "+filepath.Join(s.bin, "sluice"), "$PWD/bin:", s.bin+":",
 		" examples/deploy/", " "+filepath.Join(s.tree, "examples/deploy")+"/", "examples/routing/", filepath.Join(s.tree, "examples/routing")+"/")
