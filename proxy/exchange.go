@@ -229,14 +229,16 @@ func (a *attempt) endAttempt(code string, status int, took time.Duration, e *api
 		return
 	}
 	t := &x.record.Tries[a.number-1]
-	if t.Code, t.First = code, a.firstEvent; e != nil {
+	if t.Code = code; e != nil {
 		t.Code, t.Cause = cmp.Or(code, string(e.Kind)), telemetry.CauseText(e.Cause)
 	}
 	if t.Code != "" {
 		t.Took = took // else the attempt ends with the request
 	}
-	if a.response != nil {
-		t.Status = a.response.Status()
+	if code != telemetry.Cancelled { // it may still be running on its own goroutine
+		if t.First = a.firstEvent; a.response != nil {
+			t.Status = a.response.Status()
+		}
 	}
 	x.server.account.Recent.Attempt(&x.record)
 }

@@ -5,8 +5,7 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/sluice-gateway/sluice/proxy/internal/plugin"
-	"github.com/sluice-gateway/sluice/proxy/internal/upstream"
+	"github.com/sluice-gateway/sluice/proxy/internal/telemetry"
 )
 
 // Rejection describes, for the log, a provider's response with a 4xx status.
@@ -25,20 +24,18 @@ func (e *Rejection) Error() string {
 	return s
 }
 
-// PublicCause returns the part of a cause that the status page may show, without text from a provider or a plugin.
+// PublicCause returns the cause without the provider's message (telemetry.PublicError).
+func (e *Rejection) PublicCause() string {
+	bare := *e
+	bare.Words = ""
+	return bare.Error()
+}
+
+// PublicCause returns the part of a cause that the status page may show, without text from a provider or a plugin. It is
+// "" for a cause of another kind.
 func PublicCause(err error) string {
-	if r, ok := errors.AsType[*Rejection](err); ok {
-		bare := *r
-		bare.Words = ""
-		return bare.Error()
-	}
-	if call, ok := errors.AsType[*plugin.CallError](err); ok {
-		bare := *call
-		bare.GuestMessage = ""
-		return bare.Error()
-	}
-	if up, ok := errors.AsType[*upstream.Error](err); ok {
-		return up.Error()
+	if e, ok := errors.AsType[telemetry.PublicError](err); ok {
+		return e.PublicCause()
 	}
 	return ""
 }

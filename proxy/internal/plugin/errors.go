@@ -88,6 +88,13 @@ type CallError struct {
 	Wait time.Duration
 }
 
+// PublicCause returns the text without the guest's message.
+func (e *CallError) PublicCause() string {
+	bare := *e
+	bare.GuestMessage = ""
+	return bare.Error()
+}
+
 // Error returns the text for the log: "plugin anthropic: provider_event: out of fuel".
 func (e *CallError) Error() string {
 	s := "plugin " + e.Plugin

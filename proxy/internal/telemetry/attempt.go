@@ -1,6 +1,7 @@
 package telemetry
 
 import (
+	"errors"
 	"strings"
 	"time"
 )
@@ -15,7 +16,7 @@ type Attempt struct {
 	First    time.Duration // time to the first event; 0 if there was none
 	Status   int           // of the provider's response; 0 if there was none
 	Code     string        // error code, or cancelled; "" on success
-	Cause    string        // as in the log, at most MaxCause bytes; "" if it is unknown
+	Cause    string        // as CauseText returns it; "" if it is unknown
 }
 
 // MaxCause is the maximum length in bytes of causes and warnings in the records of recent requests.
@@ -24,10 +25,20 @@ const MaxCause = 120
 // Cancelled is the code of an attempt that was cancelled because another one was faster.
 const Cancelled = "cancelled"
 
-// CauseText returns the text of a cause, cut to MaxCause bytes. It is "" for nil.
+// PublicError is an error whose text may contain text from a provider or a plugin. PublicCause returns it without that.
+type PublicError interface {
+	error
+
+	PublicCause() string
+}
+
+// CauseText returns the text of a cause without text from a provider or a plugin, cut to MaxCause bytes. It is "" for nil.
 func CauseText(cause error) string {
 	if cause == nil {
 		return ""
+	}
+	if e, ok := errors.AsType[PublicError](cause); ok {
+		return cut(e.PublicCause(), MaxCause)
 	}
 	return cut(cause.Error(), MaxCause)
 }

@@ -72,6 +72,9 @@ type Error struct {
 	Cause    error  // may be nil
 }
 
+// PublicCause returns the whole text, which contains nothing of a response.
+func (e *Error) PublicCause() string { return e.Error() }
+
 // Error returns the text for the log.
 func (e *Error) Error() string {
 	s := "upstream"

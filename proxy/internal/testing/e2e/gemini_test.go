@@ -162,7 +162,7 @@ targets = [{ provider = "demo", model = "demo" }]
 		code, says   string
 	}{
 		{"POST", "/v1beta/models/demo:streamGenerateContent", 400, "unsupported_parameter", "?alt=sse"},
-		{"POST", "/v1beta/models/demo:embedContent", 404, "unknown_url", "Unknown URL: POST /v1beta/models/demo:embedContent. "},
+		{"POST", "/v1beta/models/demo:predict", 404, "unknown_url", "Unknown URL: POST /v1beta/models/demo:predict. "},
 		{"POST", "/v1beta/cachedContents", 404, "unknown_url", "generateContent"},
 		{"GET", "/v1beta/models/demo:generateContent", 405, "method_not_allowed", "POST"},
 		{"DELETE", "/v1beta/models/demo", 405, "method_not_allowed", "GET"},

@@ -396,6 +396,6 @@ func TestLastErrorOfTarget(t *testing.T) {
 		}
 	}
 	if _, page := proxytest.Get(t, adminURL+"/"); !strings.Contains(page, "upstream_not_found: provider openai: POST") || strings.Contains(page, "PROMPT") {
-		t.Error("the status page lacks the error, or contains the provider's message")
+		t.Errorf("the status page lacks the error, or contains the provider's message: %s", page)
 	}
 }
