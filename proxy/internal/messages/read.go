@@ -202,7 +202,7 @@ func readUsage(v jsondoc.Value, b *response.Batch) {
 	add(abi.UsageCacheWrite1h, v.Get("cache_creation").Get("ephemeral_1h_input_tokens"))
 	add(abi.UsageCompletion, v.Get("output_tokens"))
 	add(abi.UsageReasoning, v.Get("output_tokens_details").Get("thinking_tokens"))
-	if tier := v.Get("service_tier"); tier.Kind() == jsondoc.String && !tier.Is("standard") {
+	if tier := v.Get("service_tier"); tier.Kind() == jsondoc.String && !tier.Is("standard") && jsondoc.CheckEscaped(tier.Inside()) {
 		b.ServiceTier(tier.Raw())
 	}
 	if speed := v.Get("speed"); speed.Is("fast") {
@@ -218,7 +218,7 @@ func (r *Reader) readStop(v jsondoc.Value, b *response.Batch) {
 	if len(reason) == 0 {
 		return
 	}
-	if s := v.Get(stopSequenceMember); s.Kind() == jsondoc.String && string(reason) == "stop_sequence" {
+	if s := v.Get(stopSequenceMember); s.Kind() == jsondoc.String && string(reason) == "stop_sequence" && jsondoc.CheckEscaped(s.Inside()) {
 		b.Extra(abi.ScopeChoice, 0, 0, []byte(stopSequenceMember), s.Raw())
 	}
 	switch string(reason) {

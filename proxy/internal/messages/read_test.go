@@ -314,3 +314,12 @@ func compareRendered(t *testing.T, rec *recording, r *messages.Reader) {
 		t.Errorf("%s differs; got:\n%s", file, got)
 	}
 }
+
+// TestInvalidText has a provider whose stop sequence and service tier are no valid text, which must not fail the response.
+func TestInvalidText(t *testing.T) {
+	for _, text := range []string{`\ud800`, "\xff", `\ude00`} {
+		checkReader(t, []byte(`{"type":"message_start","message":{"id":"m","model":"m","usage":{"input_tokens":1,"output_tokens":1,"service_tier":"`+text+`"}}}`+"\n"+
+			`{"type":"content_block_start","index":0,"content_block":{"type":"text","text":"Hi"}}`+"\n"+`{"type":"content_block_stop","index":0}`+"\n"+
+			`{"type":"message_delta","delta":{"stop_reason":"stop_sequence","stop_sequence":"`+text+`"},"usage":{"output_tokens":1}}`+"\n"+`{"type":"message_stop"}`), false)
+	}
+}

@@ -179,20 +179,22 @@ func TestEveryOutcomeReleasesReservation(t *testing.T) {
 		after  string // the client disconnects after it has read this; "" means as soon as the provider has the request
 		used   int64
 	}
+	// No connection is used again: the provider could close it at the same time, and the request would be sent twice.
+	stream := upstreamtest.Head(200, "Content-Type: text/event-stream", "Transfer-Encoding: chunked", "Connection: close")
 	outcomes := []outcome{
 		{name: "non-streaming", body: helloUpstream, answer: []upstreamtest.Step{upstreamtest.Answer(200, "application/json", shortChatResponse, "Connection: close")}, used: 4},
 		{name: "non-streaming, without usage", body: helloUpstream, answer: []upstreamtest.Step{upstreamtest.Answer(200, "application/json", noUsage, "Connection: close")}, used: 5},
-		{name: "stream", body: streamed, answer: []upstreamtest.Step{upstreamtest.EventStream(), upstreamtest.Chunk(event("Hello") + finish + usage + end), upstreamtest.LastChunk(), upstreamtest.Close()}, used: 42},
-		{name: "stream, without usage", body: streamed, answer: []upstreamtest.Step{upstreamtest.EventStream(), upstreamtest.Chunk(event("Hello, Hello") + finish + end), upstreamtest.LastChunk(), upstreamtest.Close()}, used: 5},
-		{name: "truncated stream", body: streamed, answer: []upstreamtest.Step{upstreamtest.EventStream(), upstreamtest.Chunk(event("Hello, Hello")), upstreamtest.Close()}, used: 5},
-		{name: "reset stream", body: streamed, answer: []upstreamtest.Step{upstreamtest.EventStream(), upstreamtest.Chunk(event("Hello, Hello")), upstreamtest.Reset()}, used: 5},
+		{name: "stream", body: streamed, answer: []upstreamtest.Step{stream, upstreamtest.Chunk(event("Hello") + finish + usage + end), upstreamtest.LastChunk(), upstreamtest.Close()}, used: 42},
+		{name: "stream, without usage", body: streamed, answer: []upstreamtest.Step{stream, upstreamtest.Chunk(event("Hello, Hello") + finish + end), upstreamtest.LastChunk(), upstreamtest.Close()}, used: 5},
+		{name: "truncated stream", body: streamed, answer: []upstreamtest.Step{stream, upstreamtest.Chunk(event("Hello, Hello")), upstreamtest.Close()}, used: 5},
+		{name: "reset stream", body: streamed, answer: []upstreamtest.Step{stream, upstreamtest.Chunk(event("Hello, Hello")), upstreamtest.Reset()}, used: 5},
 		{name: "provider fails", body: helloUpstream, answer: []upstreamtest.Step{upstreamtest.Answer(500, "application/json", `{}`, "Connection: close")}, used: 0},
 		{name: "provider rejects the request", body: streamed, answer: []upstreamtest.Step{upstreamtest.Answer(400, "application/json", `{"error":{"message":"no"}}`, "Connection: close")}, used: 0},
 		{name: "provider closes the connection", body: helloUpstream, answer: []upstreamtest.Step{upstreamtest.Close()}, used: 2},
 		{name: "invalid response", body: helloUpstream, answer: []upstreamtest.Step{upstreamtest.Answer(200, "text/html", "<html>", "Connection: close")}, used: 2},
 		{name: "client disconnects before the response", body: helloUpstream, answer: []upstreamtest.Step{upstreamtest.AwaitClose()}, leaves: true, used: 2},
 		{name: "client disconnects before the stream", body: streamed, answer: []upstreamtest.Step{upstreamtest.AwaitClose()}, leaves: true, used: 2},
-		{name: "client disconnects during the stream", body: streamed, answer: []upstreamtest.Step{upstreamtest.EventStream(), upstreamtest.Chunk(event("Hello, Hello")), upstreamtest.AwaitClose()}, leaves: true, after: "Hello, Hello", used: 5},
+		{name: "client disconnects during the stream", body: streamed, answer: []upstreamtest.Step{stream, upstreamtest.Chunk(event("Hello, Hello")), upstreamtest.AwaitClose()}, leaves: true, after: "Hello, Hello", used: 5},
 		{name: "unknown model", body: requestForModel(`"nobody"`), used: 0},
 		{name: "invalid request", body: "x", used: 0},
 		{name: "unreachable provider", body: strings.Replace(hello, "demo", "claude", 1), used: 0},
@@ -213,6 +215,7 @@ func TestEveryOutcomeReleasesReservation(t *testing.T) {
 		t.Run(o.name, func(t *testing.T) {
 			key := fmt.Sprintf("sk-outcome-%d-0123456789", i)
 			began := time.Now()
+			var line map[string]string
 			if o.leaves {
 				id := fmt.Sprint("gone-", i)
 				client := dial(t, g)
@@ -222,11 +225,11 @@ func TestEveryOutcomeReleasesReservation(t *testing.T) {
 					client.readUntil(o.after)
 				}
 				client.reset()
-				if line := g.Log.Request(t, id); line["status"] != "499" {
+				if line = g.Log.Request(t, id); line["status"] != "499" {
 					t.Errorf("got log line %v, want status 499", line)
 				}
 			} else {
-				g.Log.Request(t, g.Do(t, "POST", "/v1/chat/completions", o.body, "Authorization: Bearer "+key).RequestID())
+				line = g.Log.Request(t, g.Do(t, "POST", "/v1/chat/completions", o.body, "Authorization: Bearer "+key).RequestID())
 			}
 			// The next request reserves 2 tokens for its prompt and 1 for its response.
 			const reserved = 3
@@ -238,7 +241,7 @@ func TestEveryOutcomeReleasesReservation(t *testing.T) {
 			least := limit - reserved - o.used
 			most := min(limit-reserved, least+int64(limit*time.Since(began).Minutes())+1)
 			if err != nil || left < least || left > most {
-				t.Errorf("%d tokens remaining (%v), want %d to %d", left, err, least, most)
+				t.Errorf("%d tokens remaining (%v), want %d to %d; logged %v", left, err, least, most, line)
 			}
 		})
 	}
