@@ -47,8 +47,50 @@ func Reference() []Setting {
 	return all
 }
 
-// reference documents all keys. The values of preset are left to Reference. The tests TestReference… compare its paths, types, ranges and defaults with the loader.
-var reference = []Setting{
+// reference documents all keys. The values of preset are left to Reference.
+var reference = withLimits(settings)
+
+// withLimits inserts the keys of each table of limits and of budgets after the table.
+func withLimits(settings []Setting) (all []Setting) {
+	add := func(table string, keys []Setting) {
+		for _, s := range keys {
+			s.Path = table + "." + s.Path
+			all = append(all, s)
+		}
+	}
+	for _, s := range settings {
+		all = append(all, s)
+		switch {
+		case strings.HasSuffix(s.Path, ".limits"):
+			add(s.Path, limitSettings)
+		case strings.HasSuffix(s.Path, ".budgets"):
+			add(s.Path+"[]", budgetSettings)
+		}
+	}
+	return all
+}
+
+var limitSettings = []Setting{
+	{"requests_per_minute", TypeInteger, "1 to 1000000000", "", "Requests per minute. Unset means unlimited."},
+	{"tokens_per_minute", TypeInteger, "1 to 1000000000", "", "Tokens per minute, prompt and completion together. Unset means unlimited."},
+	{"concurrent", TypeInteger, "1 to 1000000000", "", "Requests in flight. Unset means unlimited."},
+	{"shared", TypeBool, "", "", "Whether gateways with the same `store.url` count together. Default: true if `store.url` is set."},
+	{"when_down", TypeString, `"deny", "share" or "local"`, "", "What happens while the store cannot be reached: `deny` rejects requests with 503; `share` serves until what the gateway was granted is used up, and then rejects; `local` counts in this gateway alone. Default: `local`."},
+}
+
+var budgetSettings = []Setting{
+	{"usd", TypeNumber, "", "", "Required. US dollars, up to 9000000, with at most 9 decimal places."},
+	{"per", TypeString, `"minute", "hour", "day", "week", "month" or "total"`, "", "Required. Calendar period in `store.zone`. Weeks begin on Monday; `total` has no end."},
+	{"warn", TypeNumber, "0 to 1", "0", "Share of the budget at which a warning is logged, once in each window. 0 disables it."},
+	{"strict", TypeBool, "", "true", "Holds the maximum cost of a request until its cost is known, so that the budget cannot be exceeded. Otherwise an estimate is held."},
+	{"unpriced", TypeString, `"refuse" or "free"`, `"refuse"`, "What happens to requests to models without a price: `refuse` rejects them with `unpriced_model`; `free` serves them, and counts nothing."},
+	{"unknown", TypeString, `"hold" or "release"`, `"hold"`, "What a request costs that was sent to the provider and whose outcome is unknown, for example after a timeout: `hold` books what it held, `release` books nothing."},
+	{"shared", TypeBool, "", "", "Whether gateways with the same `store.url` count together. Default: true if `store.url` is set."},
+	{"when_down", TypeString, `"deny", "share" or "local"`, "", "What happens while the store cannot be reached: `deny` rejects requests with 503; `share` serves until what the gateway was granted is used up, and then rejects; `local` counts in this gateway alone. Default: `share`."},
+}
+
+// settings documents all keys but those of limits and budgets. The tests TestReference… compare its paths, types, ranges and defaults with the loader.
+var settings = []Setting{
 	{"include", TypeStrings, "", "[]", "Files to include, relative to this one: `[\"base.toml\", \"region.d/*.toml\"]`. `*` in a file's name matches any characters. Files are merged in this order, and this file last. Tables are merged key by key, `[[teams]]` and `[[keys]]` by `name`, and `[[models]]` by `id`. All other values are replaced, as are `auth` tables, and a provider or router if its plugin differs. Only the main file can include others."},
 
 	{"server", TypeTable, "", "", "The client-facing listener, its limits and timeouts."},
@@ -126,20 +168,7 @@ var reference = []Setting{
 	{"teams", TypeTables, "", "", "Teams, to which client keys can belong."},
 	{"teams[].name", TypeString, "", "", "Required. Name in keys, conditions and logs: 1 to 64 letters, digits, `.`, `_` or `-`."},
 	{"teams[].limits", TypeTable, "", "", "Rate limits of all keys of the team. Unset means unlimited."},
-	{"teams[].limits.requests_per_minute", TypeInteger, "1 to 1000000000", "", "Requests per minute. Unset means unlimited."},
-	{"teams[].limits.tokens_per_minute", TypeInteger, "1 to 1000000000", "", "Tokens per minute, prompt and completion together. Unset means unlimited."},
-	{"teams[].limits.concurrent", TypeInteger, "1 to 1000000000", "", "Requests in flight. Unset means unlimited."},
-	{"teams[].limits.shared", TypeBool, "", "", "Whether gateways with the same `store.url` count together. Default: true if `store.url` is set."},
-	{"teams[].limits.when_down", TypeString, `"deny", "share" or "local"`, "", "What happens while the store cannot be reached: `deny` rejects requests with 503; `share` serves until what the gateway was granted is used up, and then rejects; `local` counts in this gateway alone. Default: `local`."},
 	{"teams[].budgets", TypeTables, "", "", "Budgets for requests of all keys of the team, at most one for each `per`: `[{ usd = 20, per = \"day\" }]`. See [budgets](operations.md#budgets)."},
-	{"teams[].budgets[].usd", TypeNumber, "", "", "Required. US dollars, up to 9000000, with at most 9 decimal places."},
-	{"teams[].budgets[].per", TypeString, `"minute", "hour", "day", "week", "month" or "total"`, "", "Required. Calendar period in `store.zone`. Weeks begin on Monday; `total` has no end."},
-	{"teams[].budgets[].warn", TypeNumber, "0 to 1", "0", "Share of the budget at which a warning is logged, once in each window. 0 disables it."},
-	{"teams[].budgets[].strict", TypeBool, "", "true", "Holds the maximum cost of a request until its cost is known, so that the budget cannot be exceeded. Otherwise an estimate is held."},
-	{"teams[].budgets[].unpriced", TypeString, `"refuse" or "free"`, `"refuse"`, "What happens to requests to models without a price: `refuse` rejects them with `unpriced_model`; `free` serves them, and counts nothing."},
-	{"teams[].budgets[].unknown", TypeString, `"hold" or "release"`, `"hold"`, "What a request costs that was sent to the provider and whose outcome is unknown, for example after a timeout: `hold` books what it held, `release` books nothing."},
-	{"teams[].budgets[].shared", TypeBool, "", "", "Whether gateways with the same `store.url` count together. Default: true if `store.url` is set."},
-	{"teams[].budgets[].when_down", TypeString, `"deny", "share" or "local"`, "", "What happens while the store cannot be reached: `deny` rejects requests with 503; `share` serves until what the gateway was granted is used up, and then rejects; `local` counts in this gateway alone. Default: `share`."},
 
 	{"keys", TypeTables, "", "", "Client API keys, one per client or group of clients. A client sends its key as `Authorization: Bearer SECRET`."},
 	{"keys[].name", TypeString, "", "", "Required. Name in logs, metrics and limits: 1 to 64 letters, digits, `.`, `_` or `-`."},
@@ -153,20 +182,7 @@ var reference = []Setting{
 	{"keys[].expires", TypeDate, "", "", "End of the key's validity. Unset means never."},
 	{"keys[].disabled", TypeBool, "", "false", "Rejects the key."},
 	{"keys[].limits", TypeTable, "", "", "Rate limits of the key. Unset means unlimited."},
-	{"keys[].limits.requests_per_minute", TypeInteger, "1 to 1000000000", "", "Requests per minute. Unset means unlimited."},
-	{"keys[].limits.tokens_per_minute", TypeInteger, "1 to 1000000000", "", "Tokens per minute, prompt and completion together. Unset means unlimited."},
-	{"keys[].limits.concurrent", TypeInteger, "1 to 1000000000", "", "Requests in flight. Unset means unlimited."},
-	{"keys[].limits.shared", TypeBool, "", "", "Whether gateways with the same `store.url` count together. Default: true if `store.url` is set."},
-	{"keys[].limits.when_down", TypeString, `"deny", "share" or "local"`, "", "What happens while the store cannot be reached: `deny` rejects requests with 503; `share` serves until what the gateway was granted is used up, and then rejects; `local` counts in this gateway alone. Default: `local`."},
 	{"keys[].budgets", TypeTables, "", "", "Budgets for requests of the key, at most one for each `per`: `[{ usd = 20, per = \"day\" }]`. See [budgets](operations.md#budgets)."},
-	{"keys[].budgets[].usd", TypeNumber, "", "", "Required. US dollars, up to 9000000, with at most 9 decimal places."},
-	{"keys[].budgets[].per", TypeString, `"minute", "hour", "day", "week", "month" or "total"`, "", "Required. Calendar period in `store.zone`. Weeks begin on Monday; `total` has no end."},
-	{"keys[].budgets[].warn", TypeNumber, "0 to 1", "0", "Share of the budget at which a warning is logged, once in each window. 0 disables it."},
-	{"keys[].budgets[].strict", TypeBool, "", "true", "Holds the maximum cost of a request until its cost is known, so that the budget cannot be exceeded. Otherwise an estimate is held."},
-	{"keys[].budgets[].unpriced", TypeString, `"refuse" or "free"`, `"refuse"`, "What happens to requests to models without a price: `refuse` rejects them with `unpriced_model`; `free` serves them, and counts nothing."},
-	{"keys[].budgets[].unknown", TypeString, `"hold" or "release"`, `"hold"`, "What a request costs that was sent to the provider and whose outcome is unknown, for example after a timeout: `hold` books what it held, `release` books nothing."},
-	{"keys[].budgets[].shared", TypeBool, "", "", "Whether gateways with the same `store.url` count together. Default: true if `store.url` is set."},
-	{"keys[].budgets[].when_down", TypeString, `"deny", "share" or "local"`, "", "What happens while the store cannot be reached: `deny` rejects requests with 503; `share` serves until what the gateway was granted is used up, and then rejects; `local` counts in this gateway alone. Default: `share`."},
 	{"keys[].team", TypeString, "", "", "Name of the team that the key belongs to, one of `[[teams]]`."},
 	{"keys[].tags", TypeTable, "", "", "Tags of the key, for conditions and router plugins: `{ plan = \"gold\" }`. Names and values have up to 64 letters, digits, `.`, `_` or `-`."},
 	{"keys[].explain", TypeBool, "", "false", "Whether clients with the key may send `x-gateway-explain: 1`, which adds to the response how it was routed. With `auth = \"none\"` every client may."},
@@ -189,20 +205,7 @@ var reference = []Setting{
 	{"identities[].pseudonym", TypeBool, "", "false", "Replaces the names of principals by hashes with `router.salt`, in logs, in the ledger and for plugins."},
 	{"identities[].models", TypeStrings, "", `["*"]`, "Models that the principals may use. `*` matches any characters."},
 	{"identities[].limits", TypeTable, "", "", "Rate limits of each principal. Unset means unlimited."},
-	{"identities[].limits.requests_per_minute", TypeInteger, "1 to 1000000000", "", "Requests per minute. Unset means unlimited."},
-	{"identities[].limits.tokens_per_minute", TypeInteger, "1 to 1000000000", "", "Tokens per minute, prompt and completion together. Unset means unlimited."},
-	{"identities[].limits.concurrent", TypeInteger, "1 to 1000000000", "", "Requests in flight. Unset means unlimited."},
-	{"identities[].limits.shared", TypeBool, "", "", "Whether gateways with the same `store.url` count together. Default: true if `store.url` is set."},
-	{"identities[].limits.when_down", TypeString, `"deny", "share" or "local"`, "", "What happens while the store cannot be reached: `deny` rejects requests with 503; `share` serves until what the gateway was granted is used up, and then rejects; `local` counts in this gateway alone. Default: `local`."},
 	{"identities[].budgets", TypeTables, "", "", "Budgets of each principal, at most one for each `per`: `[{ usd = 20, per = \"day\" }]`. See [budgets](operations.md#budgets)."},
-	{"identities[].budgets[].usd", TypeNumber, "", "", "Required. US dollars, up to 9000000, with at most 9 decimal places."},
-	{"identities[].budgets[].per", TypeString, `"minute", "hour", "day", "week", "month" or "total"`, "", "Required. Calendar period in `store.zone`. Weeks begin on Monday; `total` has no end."},
-	{"identities[].budgets[].warn", TypeNumber, "0 to 1", "0", "Share of the budget at which a warning is logged, once in each window. 0 disables it."},
-	{"identities[].budgets[].strict", TypeBool, "", "true", "Holds the maximum cost of a request until its cost is known, so that the budget cannot be exceeded. Otherwise an estimate is held."},
-	{"identities[].budgets[].unpriced", TypeString, `"refuse" or "free"`, `"refuse"`, "What happens to requests to models without a price: `refuse` rejects them with `unpriced_model`; `free` serves them, and counts nothing."},
-	{"identities[].budgets[].unknown", TypeString, `"hold" or "release"`, `"hold"`, "What a request costs that was sent to the provider and whose outcome is unknown, for example after a timeout: `hold` books what it held, `release` books nothing."},
-	{"identities[].budgets[].shared", TypeBool, "", "", "Whether gateways with the same `store.url` count together. Default: true if `store.url` is set."},
-	{"identities[].budgets[].when_down", TypeString, `"deny", "share" or "local"`, "", "What happens while the store cannot be reached: `deny` rejects requests with 503; `share` serves until what the gateway was granted is used up, and then rejects; `local` counts in this gateway alone. Default: `share`."},
 	{"identities[].tags", TypeTable, "", "", "Tags of the principals, for conditions and router plugins: `{ plan = \"gold\" }`. Names and values have up to 64 letters, digits, `.`, `_` or `-`."},
 	{"identities[].explain", TypeBool, "", "false", "Whether the principals may send `x-gateway-explain: 1`, which adds to the response how it was routed."},
 
@@ -267,20 +270,7 @@ var reference = []Setting{
 	{"providers.NAME.shared_objects", TypeBool, "", "false", "Whether all keys share the objects of the provider's account: requests may then refer to its files, vector stores, containers, conversations, prompts, skills and items of responses (`file_id`, `vector_store_ids`, `container`, `conversation`, `prompt`, `item_reference` and so on). Such requests are otherwise rejected, since the gateway cannot know which key an object belongs to."},
 	{"providers.NAME.retry_budget", TypeNumber, "0 to 1", "0.2", "Requests that may be retried on another model of this provider, as a share of all its requests."},
 	{"providers.NAME.limits", TypeTable, "", "", "Rate limits of the provider. Unset means unlimited."},
-	{"providers.NAME.limits.requests_per_minute", TypeInteger, "1 to 1000000000", "", "Requests per minute. Unset means unlimited."},
-	{"providers.NAME.limits.tokens_per_minute", TypeInteger, "1 to 1000000000", "", "Tokens per minute, prompt and completion together. Unset means unlimited."},
-	{"providers.NAME.limits.concurrent", TypeInteger, "1 to 1000000000", "", "Requests in flight. Unset means unlimited."},
-	{"providers.NAME.limits.shared", TypeBool, "", "", "Whether gateways with the same `store.url` count together. Default: true if `store.url` is set."},
-	{"providers.NAME.limits.when_down", TypeString, `"deny", "share" or "local"`, "", "What happens while the store cannot be reached: `deny` rejects requests with 503; `share` serves until what the gateway was granted is used up, and then rejects; `local` counts in this gateway alone. Default: `local`."},
 	{"providers.NAME.budgets", TypeTables, "", "", "Budgets for requests to the provider, at most one for each `per`: `[{ usd = 20, per = \"day\" }]`. See [budgets](operations.md#budgets)."},
-	{"providers.NAME.budgets[].usd", TypeNumber, "", "", "Required. US dollars, up to 9000000, with at most 9 decimal places."},
-	{"providers.NAME.budgets[].per", TypeString, `"minute", "hour", "day", "week", "month" or "total"`, "", "Required. Calendar period in `store.zone`. Weeks begin on Monday; `total` has no end."},
-	{"providers.NAME.budgets[].warn", TypeNumber, "0 to 1", "0", "Share of the budget at which a warning is logged, once in each window. 0 disables it."},
-	{"providers.NAME.budgets[].strict", TypeBool, "", "true", "Holds the maximum cost of a request until its cost is known, so that the budget cannot be exceeded. Otherwise an estimate is held."},
-	{"providers.NAME.budgets[].unpriced", TypeString, `"refuse" or "free"`, `"refuse"`, "What happens to requests to models without a price: `refuse` rejects them with `unpriced_model`; `free` serves them, and counts nothing."},
-	{"providers.NAME.budgets[].unknown", TypeString, `"hold" or "release"`, `"hold"`, "What a request costs that was sent to the provider and whose outcome is unknown, for example after a timeout: `hold` books what it held, `release` books nothing."},
-	{"providers.NAME.budgets[].shared", TypeBool, "", "", "Whether gateways with the same `store.url` count together. Default: true if `store.url` is set."},
-	{"providers.NAME.budgets[].when_down", TypeString, `"deny", "share" or "local"`, "", "What happens while the store cannot be reached: `deny` rejects requests with 503; `share` serves until what the gateway was granted is used up, and then rejects; `local` counts in this gateway alone. Default: `share`."},
 	{"providers.NAME.list_models", TypeTable, "", "", "Offers the models that the provider lists, besides those in `[[models]]`. Unset means they are not offered."},
 	{"providers.NAME.list_models.enabled", TypeBool, "", "true", "`false` disables listing."},
 	{"providers.NAME.list_models.every", TypeDuration, "1s to 168h", `"10m"`, "How long a list is used before it is refreshed."},
@@ -305,20 +295,7 @@ var reference = []Setting{
 	{"models[].owned_by", TypeString, "", "", "Owner in model lists. Default: the provider of the first target."},
 	{"models[].created", TypeDate, "", "", "Creation time in model lists: a date, a date and time, or Unix seconds. Default: 0."},
 	{"models[].limits", TypeTable, "", "", "Rate limits of the model. Unset means unlimited."},
-	{"models[].limits.requests_per_minute", TypeInteger, "1 to 1000000000", "", "Requests per minute. Unset means unlimited."},
-	{"models[].limits.tokens_per_minute", TypeInteger, "1 to 1000000000", "", "Tokens per minute, prompt and completion together. Unset means unlimited."},
-	{"models[].limits.concurrent", TypeInteger, "1 to 1000000000", "", "Requests in flight. Unset means unlimited."},
-	{"models[].limits.shared", TypeBool, "", "", "Whether gateways with the same `store.url` count together. Default: true if `store.url` is set."},
-	{"models[].limits.when_down", TypeString, `"deny", "share" or "local"`, "", "What happens while the store cannot be reached: `deny` rejects requests with 503; `share` serves until what the gateway was granted is used up, and then rejects; `local` counts in this gateway alone. Default: `local`."},
 	{"models[].budgets", TypeTables, "", "", "Budgets for requests to the model, at most one for each `per`: `[{ usd = 20, per = \"day\" }]`. See [budgets](operations.md#budgets)."},
-	{"models[].budgets[].usd", TypeNumber, "", "", "Required. US dollars, up to 9000000, with at most 9 decimal places."},
-	{"models[].budgets[].per", TypeString, `"minute", "hour", "day", "week", "month" or "total"`, "", "Required. Calendar period in `store.zone`. Weeks begin on Monday; `total` has no end."},
-	{"models[].budgets[].warn", TypeNumber, "0 to 1", "0", "Share of the budget at which a warning is logged, once in each window. 0 disables it."},
-	{"models[].budgets[].strict", TypeBool, "", "true", "Holds the maximum cost of a request until its cost is known, so that the budget cannot be exceeded. Otherwise an estimate is held."},
-	{"models[].budgets[].unpriced", TypeString, `"refuse" or "free"`, `"refuse"`, "What happens to requests to models without a price: `refuse` rejects them with `unpriced_model`; `free` serves them, and counts nothing."},
-	{"models[].budgets[].unknown", TypeString, `"hold" or "release"`, `"hold"`, "What a request costs that was sent to the provider and whose outcome is unknown, for example after a timeout: `hold` books what it held, `release` books nothing."},
-	{"models[].budgets[].shared", TypeBool, "", "", "Whether gateways with the same `store.url` count together. Default: true if `store.url` is set."},
-	{"models[].budgets[].when_down", TypeString, `"deny", "share" or "local"`, "", "What happens while the store cannot be reached: `deny` rejects requests with 503; `share` serves until what the gateway was granted is used up, and then rejects; `local` counts in this gateway alone. Default: `share`."},
 	{"models[].pricing", TypeTable, "", "", "Prices in US dollars per million tokens, for cost and routing. They are exact: at most 12 decimal places."},
 	{"models[].pricing.input", TypeNumber, "0 to 1000000", "0", "Price of prompt tokens."},
 	{"models[].pricing.output", TypeNumber, "0 to 1000000", "0", "Price of completion tokens."},

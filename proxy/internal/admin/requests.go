@@ -51,15 +51,22 @@ func (s *Server) showsRequests() bool {
 
 // requests responds with recent requests, the last ones first.
 func (s *Server) requests(ctx *fasthttp.RequestCtx) {
+	if q, ok := s.requestsQuery(ctx); ok {
+		s.respondRequests(ctx, s.o.Recent.Select(&q), q.Limit)
+	}
+}
+
+// requestsQuery returns the query for recent requests. It responds with an error and reports false if it is invalid, or if
+// recent requests are not kept or not shown.
+func (s *Server) requestsQuery(ctx *fasthttp.RequestCtx) (q telemetry.RecentQuery, ok bool) {
 	if !s.keepsRequests(ctx) {
-		return
+		return q, false
 	}
 	q, err := requestQuery(ctx.QueryArgs())
 	if err != nil {
 		respondText(ctx, fasthttp.StatusBadRequest, "Invalid query: "+err.Error()+".")
-		return
 	}
-	s.respondRequests(ctx, s.o.Recent.Select(&q), q.Limit)
+	return q, err == nil
 }
 
 // request responds with the requests that have the ID in the path.
@@ -181,12 +188,8 @@ func parseSince(text string, now time.Time) (time.Time, error) {
 // stream responds with requests as server-sent events while they end: at most streamRows of them every streamEvery. A
 // client that reads too slowly misses requests, and learns how many.
 func (s *Server) stream(ctx *fasthttp.RequestCtx) {
-	if !s.keepsRequests(ctx) {
-		return
-	}
-	q, err := requestQuery(ctx.QueryArgs())
-	if err != nil {
-		respondText(ctx, fasthttp.StatusBadRequest, "Invalid query: "+err.Error()+".")
+	q, ok := s.requestsQuery(ctx)
+	if !ok {
 		return
 	}
 	q.Limit = streamRows
