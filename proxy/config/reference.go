@@ -1,7 +1,6 @@
 package config
 
 import (
-	"fmt"
 	"slices"
 	"strings"
 )
@@ -40,8 +39,7 @@ func Reference() []Setting {
 		if all[i].Path == "providers.NAME.preset" {
 			names := PresetNames("")
 			last := len(names) - 1
-			all[i].Values = fmt.Sprintf("%q", names[:last])
-			all[i].Values = strings.ReplaceAll(strings.Trim(all[i].Values, "[]"), `" "`, `", "`) + fmt.Sprintf(" or %q", names[last])
+			all[i].Values = `"` + strings.Join(names[:last], `", "`) + `" or "` + names[last] + `"`
 		}
 	}
 	return all

@@ -98,8 +98,8 @@ func (w *writer) model(name string) {
 	w.dst = append(jsondoc.AppendEscaped(append(w.dst, '"'), []byte(name)), '"')
 }
 
-// oneForm returns the error for a member that embeddings requests of OpenAI do not have.
-func oneForm(v jsondoc.Value) *apierror.Error {
+// unsupportedMember returns the error for a member that embeddings requests of OpenAI do not have.
+func unsupportedMember(v jsondoc.Value) *apierror.Error {
 	return apierror.Invalid(clientapi.CodeUnsupportedParameter, clientapi.Path(v), "'%s' is not supported by the gateway.", clientapi.Path(v))
 }
 
@@ -150,7 +150,7 @@ func readEmbedRequest(v jsondoc.Value, model string) (q embedRequest, e *apierro
 		case name.Is("outputDimensionality"), name.Is("output_dimensionality"):
 			q.dimensions = m
 		default:
-			return q, oneForm(m)
+			return q, unsupportedMember(m)
 		}
 	}
 	if !q.text.Exists() {
@@ -190,7 +190,7 @@ func translateBatchEmbed(w *writer, root jsondoc.Value, model string) *apierror.
 	}
 	for m := root.First(); m.Exists(); m = m.Next() {
 		if !m.Name().Is("requests") {
-			return oneForm(m)
+			return unsupportedMember(m)
 		}
 	}
 	w.model(model)
@@ -250,7 +250,7 @@ func translateCohereEmbed(w *writer, root jsondoc.Value, _ string) *apierror.Err
 				w.dst = append(w.dst, `"float"`...)
 			}
 		default:
-			return oneForm(m)
+			return unsupportedMember(m)
 		}
 	}
 	switch {
