@@ -106,9 +106,6 @@ func TestProber(t *testing.T) {
 			t.Errorf("after %s: %v", c.name, err)
 		}
 	}
-	if h.busiest.Load() != 1 {
-		t.Errorf("%d probes at a time", h.busiest.Load())
-	}
 	now := time.Now()
 	if p.Values().Load(now) == nil || p.Values().Load(now.Add(time.Second)) != nil {
 		t.Error("values do not expire after three intervals")
@@ -119,6 +116,30 @@ func TestProber(t *testing.T) {
 		t.Errorf("inherited %s", got)
 	}
 	next.Close()
+}
+
+// TestOneProbeAtATime checks that a host that takes several intervals to answer is not asked again meanwhile.
+func TestOneProbeAtATime(t *testing.T) {
+	const every = 5 * time.Millisecond
+	h := &host{probes: make(chan struct{}, 1)}
+	h.set(func(w http.ResponseWriter, _ *http.Request) {
+		<-time.After(10 * every)
+		fmt.Fprint(w, "waiting 3\n")
+	})
+	server := httptest.NewServer(h)
+	defer server.Close()
+	client, err := upstream.New(upstream.Config{Name: "p", BaseURL: server.URL, AllowPrivate: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer client.Close()
+	p := probe.New(probe.Config{Path: "/metrics", Every: every, Read: []string{"waiting"}, Client: client, Failed: func(err error) { t.Error(err) }})
+	p.Start()
+	defer p.Close()
+	h.await()
+	if h.busiest.Load() != 1 {
+		t.Errorf("%d probes at a time", h.busiest.Load())
+	}
 }
 
 // TestClose checks that closing a prober ends a probe in flight.
