@@ -12,6 +12,7 @@ import (
 
 	"github.com/valyala/fasthttp"
 
+	"github.com/sluice-gateway/sluice/proxy/config"
 	"github.com/sluice-gateway/sluice/proxy/internal/apierror"
 	"github.com/sluice-gateway/sluice/proxy/internal/breaker"
 	"github.com/sluice-gateway/sluice/proxy/internal/clientapi"
@@ -206,6 +207,16 @@ func (a *attempt) startTape() {
 	})
 }
 
+// recordText records a text that a filter has received.
+func (x *completion) recordText(f *config.Filter, what abi.What, text []byte) {
+	x.server.recorder.AddInput(recording.Input{Settings: f.Options, What: what, Text: text, Tags: f.Tags}, x.generation.newFileRedactor(x.presented))
+}
+
+// recordRouting records the document that describes the request to a router.
+func (x *completion) recordRouting(r *routing.Router, document []byte) {
+	x.server.recorder.AddInput(recording.Input{Settings: r.Settings, Document: document}, x.generation.newFileRedactor(x.presented))
+}
+
 // endTape ends the attempt's recording and hands it over. err is the error that ended the attempt, nil if the response
 // was read as far as it was needed.
 func (a *attempt) endTape(err error) {
@@ -213,7 +224,7 @@ func (a *attempt) endTape(err error) {
 		return
 	}
 	how := recording.Ended
-	if broken, ok := errors.AsType[*upstream.Error](err); ok && broken.Phase == upstream.PhaseBody {
+	if broken, ok := errors.AsType[*upstream.Error](err); ok && broken.Phase == upstream.PhaseBody && !a.follows() {
 		how = recording.Truncated
 	}
 	if a.wait.Gone() && !a.writer.Complete() {

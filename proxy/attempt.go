@@ -420,9 +420,6 @@ func (a *attempt) doRequest() error {
 	}
 	a.upstreamID, a.account = string(a.provider.redact(response.RequestID())), response.Account()
 	a.headerSource, a.translation.ResponseHeader = response, a.header
-	if a.tape != nil {
-		a.tape.SetHead(response.Status(), response.EachHeader)
-	}
 	return nil
 }
 
@@ -437,11 +434,15 @@ func (a *attempt) send() (*upstream.Response, error) {
 	response, err := a.provider.client.Do(a.wait.StartWait(), &a.out, a.wait)
 	if a.response = response; err == nil {
 		a.receiveHead(response.Status())
+		if a.tape != nil {
+			a.tape.StartResponse(response.Status(), response.EachHeader)
+		}
 	}
 	return response, err
 }
 
-// awaitFirst waits for the first bytes of the response's body, or reads the response if its status is an error.
+// awaitFirst waits for the first bytes of the response's body, or reads the response if its status is an error. The body
+// of the response to a further request may be empty.
 func (a *attempt) awaitFirst(ctx context.Context) error {
 	if a.rejected {
 		return a.readErrorResponse(ctx, a.response.Status())
@@ -451,6 +452,9 @@ func (a *attempt) awaitFirst(ctx context.Context) error {
 		first, err = a.response.Next()
 	}
 	switch {
+	case err == io.EOF && a.followed:
+		a.bodyDone = true // as after DELETE: its status may be all that the plugin needs
+		return nil
 	case err == io.EOF:
 		a.bodyDone = true
 		return failure.EmptyResponse()

@@ -34,7 +34,6 @@ func (a *attempt) follows() bool { return a.translation.Next.Path != "" }
 func (a *attempt) followUp() error {
 	s := a.completion.server
 	if a.followAt.IsZero() {
-		a.tape.Drop()
 		a.response.Close() // its body has been read
 		a.followAt = s.now().Add(a.translation.Next.Pause)
 	}

@@ -45,7 +45,7 @@ type Options struct {
 	PluginTrace io.Writer
 	// PluginWait is how long a request waits for an instance of a plugin before it is rejected; 0 means one second.
 	PluginWait time.Duration
-	// Recorder records what the plugin of a provider receives, including prompts and responses; nil disables it.
+	// Recorder records what a plugin receives, including prompts and responses; nil disables it.
 	Recorder *Recorder
 	// Version is the gateway's version in metrics and status.
 	Version string
@@ -65,11 +65,14 @@ type Options struct {
 	Compiling func(plugins string) (done func())
 }
 
-// Recorder records what the plugin of one provider receives. Package plugindev writes the recording to files.
+// Recorder records what the plugin of one provider, a router or a filter receives. Package plugindev writes the recording to files.
 type Recorder = recording.Recorder
 
 // NewRecorder returns a Recorder for a configured provider.
 func NewRecorder(provider string) *Recorder { return recording.New(provider) }
+
+// NewInputRecorder returns a Recorder for a plugin that is a router or a filter.
+func NewInputRecorder(plugin string) *Recorder { return recording.NewInputs(plugin) }
 
 // plugins returns the options of the plugin host.
 func (o *Options) plugins() plugin.Options {

@@ -20,6 +20,7 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/internal/endpoint"
 	"github.com/sluice-gateway/sluice/proxy/internal/estimate"
 	"github.com/sluice-gateway/sluice/proxy/internal/failure"
+	"github.com/sluice-gateway/sluice/proxy/internal/filter"
 	"github.com/sluice-gateway/sluice/proxy/internal/holds"
 	"github.com/sluice-gateway/sluice/proxy/internal/jsondoc"
 	"github.com/sluice-gateway/sluice/proxy/internal/modellist"
@@ -240,10 +241,13 @@ func (x *completion) filterRequest(to endpoint.ID, facts *clientapi.Facts) *apie
 		return nil
 	}
 	x.chain.Begin(x.generation.filters, x.api.Name, facts.Model, x.model.Own, x.record.Key)
+	s := x.server
+	if p := s.recorder.Plugin(); p != "" {
+		x.chain.Record(&filter.Recorder{Plugin: p, Text: x.recordText})
+	}
 	if !x.chain.OnRequest() {
 		return nil
 	}
-	s := x.server
 	doc, text := x.request.Document()
 	if len(text) != len(x.body) || &text[0] != &x.body[0] { // the gateway's seals have been removed from it
 		doc = new(jsondoc.Doc)
@@ -517,6 +521,9 @@ func (x *completion) describeRouting(head *fasthttp.RequestHeader) {
 	}
 	doc, body := x.request.Document()
 	r.IncludeUsage, r.Flags, r.Size = facts.IncludeUsage, facts.Flags, len(body)
+	if p := x.server.recorder.Plugin(); p != "" {
+		r.Recorder = &routing.Recorder{Plugin: p, Input: x.recordRouting}
+	}
 	if stateful, ok := x.request.(clientapi.StatefulRequest); ok {
 		doc = stateful.Expanded()
 	}

@@ -228,6 +228,9 @@ func (x *completion) readOneResponse(ctx context.Context) error {
 		if err := x.awaitFirst(ctx); err != nil || x.follows() {
 			return err
 		}
+		if x.bodyDone {
+			return x.readDocument(ctx, nil)
+		}
 	}
 	first := x.first
 	x.first = nil

@@ -16,39 +16,43 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/plugindev/project"
 )
 
-// recordOptions are the options for recording a provider's traffic.
+// recordOptions are the options for recording what a plugin receives.
 type recordOptions struct {
-	provider, dir string // nothing is recorded if provider is empty
-	count         int    // vectors after which the gateway shuts down; 0 for no limit
+	name  string // of a provider, or of the plugin of a router or filter; nothing is recorded if it is empty
+	dir   string
+	count int // vectors after which the gateway shuts down; 0 for no limit
 }
 
 // parse reads the value of --record.
 func (r *recordOptions) parse(text string) bool {
 	var ok bool
-	r.provider, r.dir, ok = strings.Cut(text, "=")
-	return ok && r.provider != "" && r.dir != ""
+	r.name, r.dir, ok = strings.Cut(text, "=")
+	return ok && r.name != "" && r.dir != ""
 }
 
 func newPluginRecordCommand(o *options) *cobra.Command {
 	s := &serveOptions{options: o, watch: true}
+	plugin := ""
 	c := &cobra.Command{
-		Use:   "record --provider NAME --to DIR",
-		Short: "Record a provider's traffic as vectors",
+		Use:   "record {--provider|--plugin} NAME --to DIR",
+		Short: "Record what a plugin receives as vectors",
 		Long: "Serve the configured gateway, and write the traffic of a provider as test vectors for its plugin: the client's requests,\n" +
 			"the provider's responses byte for byte, and the plugin's results as want.txt. `sluice plugin test DIR` runs them. If the\n" +
-			"plugin fails on a request, its vector has no want.txt, and fails until the plugin is fixed.\n\n" +
-			"In the folder of a plugin, the provider is by default the one with the plugin's name, and the directory is recorded. Plugin\n" +
-			"files need no sha256.\n\n" +
+			"plugin fails on a request, its vector has no want.txt, and fails until the plugin is fixed. With --plugin, a router's\n" +
+			"targets or a filter's texts are written.\n\n" +
+			"In the folder of a plugin, the name is by default the plugin's, and the directory is recorded. Plugin files need no\n" +
+			"sha256.\n\n" +
 			"The files contain prompts and responses. Credentials and client keys are removed. Recording never delays a request:\n" +
 			"requests that exceed its memory limit are not recorded, and their number is logged at the end.",
 		Example: "  sluice plugin record --provider mine --to recorded --count 10\n  sluice plugin test recorded",
 		Args:    noArguments,
 		RunE: func(c *cobra.Command, _ []string) error {
+			s.record.name = cmp.Or(s.record.name, plugin)
 			if p, err := project.Load("."); err == nil {
-				s.record.provider, s.record.dir = cmp.Or(s.record.provider, p.Name), cmp.Or(s.record.dir, "recorded")
+				s.record.name, s.record.dir = cmp.Or(s.record.name, p.Name), cmp.Or(s.record.dir, "recorded")
 			}
-			if s.record.provider == "" || s.record.dir == "" {
-				return newUsageError(c, "want the name of a provider with --provider, and a directory with --to")
+			if s.record.name == "" || s.record.dir == "" {
+				return newUsageError(c, "want the name of a provider with --provider, or of a router or filter with --plugin, and a directory with --to")
 			}
 			if s.listen != "" {
 				if err := config.CheckListen(s.listen); err != nil {
@@ -59,7 +63,9 @@ func newPluginRecordCommand(o *options) *cobra.Command {
 			return s.run(c.ErrOrStderr())
 		},
 	}
-	c.Flags().StringVar(&s.record.provider, "provider", "", "`name` of the provider in the configuration")
+	c.Flags().StringVar(&s.record.name, "provider", "", "`name` of the provider in the configuration")
+	c.Flags().StringVar(&plugin, "plugin", "", "`name` of the plugin of a router or filter in the configuration")
+	c.MarkFlagsMutuallyExclusive("provider", "plugin")
 	c.Flags().StringVar(&s.record.dir, "to", "", "`directory` for the vectors; created if it does not exist")
 	c.Flags().IntVar(&s.record.count, "count", 0, "number of vectors to record before exiting; 0 for no limit")
 	c.Flags().StringVarP(&s.listen, "listen", "l", "", "listen `address`, host:port; overrides the configuration")
@@ -81,21 +87,26 @@ type recorder struct {
 
 // newRecorder returns a recorder that is not started, or nil if nothing is to be recorded.
 func (s *serveOptions) newRecorder(cfg *config.Config, log *slog.Logger) (*recorder, error) {
-	if s.record.provider == "" {
+	name := s.record.name
+	if name == "" {
 		return nil, nil
 	}
-	p := cfg.Provider(s.record.provider)
-	switch {
-	case p == nil:
-		return nil, fmt.Errorf("record: the configuration has no provider %s", s.record.provider)
-	case p.Off != "":
-		return nil, fmt.Errorf("record: provider %s is off: %s", p.Name, p.Off)
+	from, plugin, use := proxy.NewInputRecorder(name), name, plugindev.Use{}
+	if p := cfg.Provider(name); p != nil {
+		if p.Off != "" {
+			return nil, fmt.Errorf("record: provider %s is off: %s", name, p.Off)
+		}
+		from, plugin, use = proxy.NewRecorder(name), p.Plugin, plugindev.Use{Settings: string(p.Options), Paths: p.Paths, Headers: p.Headers}
+	} else if settings, ok := inputSettings(cfg, name); ok {
+		use.Settings = string(settings)
+	} else {
+		return nil, fmt.Errorf("record: the configuration has no provider %s, and no router or filter with such a plugin", name)
 	}
-	used := cfg.Plugin(p.Plugin)
-	module := plugindev.Module{Name: p.Plugin}
+	used := cfg.Plugin(plugin)
+	module := plugindev.Module{Name: plugin}
 	var err error
 	if used.File == "" {
-		module, err = bundledModule(p.Plugin)
+		module, err = bundledModule(plugin)
 	} else {
 		module.Wasm, err = os.ReadFile(used.File)
 	}
@@ -106,10 +117,10 @@ func (s *serveOptions) newRecorder(cfg *config.Config, log *slog.Logger) (*recor
 	if err != nil {
 		return nil, err
 	}
-	r := &recorder{from: proxy.NewRecorder(p.Name), dir: s.record.dir, closed: closed, log: log, done: make(chan struct{})}
+	r := &recorder{from: from, dir: s.record.dir, closed: closed, log: log, done: make(chan struct{})}
 	r.writer, err = plugindev.NewRecordWriter(context.Background(), h, plugindev.RecordOptions{
 		Dir: s.record.dir, Module: module, File: used.File, Count: s.record.count,
-		Use: plugindev.Use{Settings: string(p.Options), Paths: p.Paths, Headers: p.Headers},
+		Use: use,
 		Written: func(name, problem string) {
 			if problem != "" {
 				log.Warn("recorded without want.txt", "vector", name, "problem", problem)
@@ -122,8 +133,32 @@ func (s *serveOptions) newRecorder(cfg *config.Config, log *slog.Logger) (*recor
 		closed()
 		return nil, fmt.Errorf("record: %w", err)
 	}
-	log.Warn("recording: prompts and responses are written to files", "provider", p.Name, "dir", s.record.dir)
+	log.Warn("recording: prompts and responses are written to files", "of", name, "dir", s.record.dir)
 	return r, nil
+}
+
+// inputSettings returns the settings of the first router or filter with a plugin.
+func inputSettings(cfg *config.Config, plugin string) (settings []byte, ok bool) {
+	if cfg.Router.Plugin == plugin {
+		return cfg.Router.Settings, true
+	}
+	for i := range cfg.Filters {
+		if f := &cfg.Filters[i]; f.Plugin == plugin {
+			return f.Options, true
+		}
+	}
+	for i := range cfg.Models {
+		m := &cfg.Models[i]
+		if m.Router.Plugin == plugin {
+			return m.Router.Settings, true
+		}
+		for _, r := range m.Rules {
+			if r.Router != nil && r.Router.Plugin == plugin {
+				return r.Router.Settings, true
+			}
+		}
+	}
+	return nil, false
 }
 
 // start writes vectors in the background. It calls enough after the requested number of vectors, or when writing fails.

@@ -9,14 +9,29 @@ import (
 
 const recordedRequest = `{"model":"demo","messages":[{"role":"user","content":"hello"}]}`
 
-// TestRecordTestReplay records live traffic as vectors, which must pass, with the command lines of the documentation.
+// TestRecordTestReplay records live traffic as vectors of each kind, which must pass, with the command lines of the
+// documentation.
 func TestRecordTestReplay(t *testing.T) {
 	if testing.Short() {
 		t.Skip("runs processes")
 	}
-	path := writeConfig(t, demoConfig("", "sk-local"))
+	for _, c := range []struct{ kind, flag, plugin string }{{"provider", "--provider", "demo"}, {"router", "--plugin", "router"}, {"filter", "--plugin", "blocklist"}} {
+		t.Run(c.kind, func(t *testing.T) { testRecorded(t, c.flag, c.plugin) })
+	}
+}
+
+func testRecorded(t *testing.T, flag, plugin string) {
+	path := writeConfig(t, demoConfig("", "sk-local")+`
+[router]
+plugin = "router"
+always = true
+[[filters]]
+plugin = "blocklist"
+on = ["request"]
+options = { phrases = ["hello"] }
+`)
 	dir := filepath.Dir(path)
-	p := start(t, dir, nil, "plugin", "record", "--provider", "demo", "--to", "recorded", "--count", "2")
+	p := start(t, dir, nil, "plugin", "record", flag, plugin, "--to", "recorded", "--count", "2")
 	p.await("recording: prompts and responses are written to files")
 	base := p.ready()
 	for range 2 {
@@ -33,8 +48,8 @@ func TestRecordTestReplay(t *testing.T) {
 		args string
 		want result
 	}{
-		{"plugin replay recorded --module demo --module demo", result{0, "2 requests: no differences\n", ""}},
-		{"plugin replay recorded --module demo", result{0, "2 requests: no differences\n", ""}},
+		{"plugin replay recorded --module " + plugin + " --module " + plugin, result{0, "2 requests: no differences\n", ""}},
+		{"plugin replay recorded --module " + plugin, result{0, "2 requests: no differences\n", ""}},
 	} {
 		if got := run(t, path, dir, nil, strings.Fields(c.args)); got != c.want {
 			t.Errorf("%s: %+v, want %+v", c.args, got, c.want)

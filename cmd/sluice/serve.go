@@ -61,7 +61,7 @@ func newServeCommand(o *options) *cobra.Command {
 				return newUsageError(c, "--trace is for developing plugins: add --dev")
 			}
 			if record != "" && !s.record.parse(record) {
-				return newUsageError(c, "--record %q: want PROVIDER=DIR", record)
+				return newUsageError(c, "--record %q: want NAME=DIR", record)
 			}
 			return s.run(c.ErrOrStderr())
 		},
@@ -72,7 +72,7 @@ func newServeCommand(o *options) *cobra.Command {
 	c.Flags().BoolVar(&s.dev, "dev", false, "load plugins as they are built, and print everything they log; on this machine only")
 	c.Flags().BoolVar(&s.trace, "trace", false, "with --dev, print what goes in and out of each call of a plugin")
 	c.Flags().BoolVar(&s.watch, "watch", true, "reload when files change; =false reloads on SIGHUP only")
-	c.Flags().StringVar(&record, "record", "", "write the traffic of a provider to a directory, as `PROVIDER=DIR`; see sluice plugin record")
+	c.Flags().StringVar(&record, "record", "", "write what a provider, router or filter receives to a directory, as `NAME=DIR`; see sluice plugin record")
 	return c
 }
 

@@ -18,9 +18,9 @@ import (
 // RecordOptions are the options of a RecordWriter.
 type RecordOptions struct {
 	Dir    string // created if it does not exist; only its owner can read the files
-	Module Module // the plugin of the provider
+	Module Module // the plugin of the provider, router or filter
 	File   string // file of the module; "" for a bundled plugin
-	Use    Use    // the configuration of the provider
+	Use    Use    // the configuration of the provider, router or filter
 	Count  int    // number of vectors after which Write returns; 0 for no limit
 	// Written is called after each vector. problem is the reason why it has no want.txt, or "".
 	Written func(name, problem string)
@@ -33,7 +33,7 @@ type Recorded struct {
 	Dropped int64 // not written, because of the memory limit or because a credential could not be removed
 }
 
-// RecordWriter writes the recordings of a provider as vectors. It belongs to one goroutine.
+// RecordWriter writes the recordings of a provider, router or filter as vectors. It belongs to one goroutine.
 type RecordWriter struct {
 	o       RecordOptions
 	plugin  *Plugin
@@ -143,15 +143,21 @@ var transferHeaders = map[string]bool{
 
 // vectorFile is vector.json.
 type vectorFile struct {
-	Form       string            `json:"form,omitempty"`
-	ClientForm string            `json:"client_form,omitempty"`
-	Betas      []string          `json:"betas,omitempty"`
-	Target     string            `json:"target"`
-	Options    json.RawMessage   `json:"options,omitempty"`
-	Limits     *Limits           `json:"limits,omitempty"`
-	Status     int               `json:"status,omitempty"`
-	Truncated  bool              `json:"truncated,omitempty"`
-	Headers    map[string]string `json:"headers,omitempty"`
+	Form       string          `json:"form,omitempty"`
+	ClientForm string          `json:"client_form,omitempty"`
+	Betas      []string        `json:"betas,omitempty"`
+	Target     string          `json:"target"`
+	Options    json.RawMessage `json:"options,omitempty"`
+	Limits     *Limits         `json:"limits,omitempty"`
+	answerFile                 // the only response
+	Answers    []answerFile    `json:"answers,omitempty"` // several responses
+}
+
+// answerFile is what vector.json says of a response.
+type answerFile struct {
+	Status    int               `json:"status,omitempty"`
+	Truncated bool              `json:"truncated,omitempty"`
+	Headers   map[string]string `json:"headers,omitempty"`
 }
 
 // write writes a vector. It returns false if the request is not recorded: its client disconnected, or a credential in a
@@ -160,15 +166,11 @@ func (w *RecordWriter) write(t *recording.Tape) (written bool, err error) {
 	if t.Ending == recording.Disconnected {
 		return false, nil
 	}
-	body := t.Redact(t.Body)
-	if t.Framing == abi.FramingAWSEventStream && !bytes.Equal(body, t.Body) {
-		return false, nil // redacting has invalidated the stream's checksums
+	if t.Input != nil {
+		return w.writeInput(t)
 	}
 	files := map[string][]byte{"request.json": t.Redact(t.Request.Body)}
-	v := vectorFile{
-		Form: t.Request.Form, ClientForm: t.Request.ClientForm, Betas: t.Request.Betas, Target: t.Request.Target,
-		Truncated: t.Ending == recording.Truncated,
-	}
+	v := vectorFile{Form: t.Request.Form, ClientForm: t.Request.ClientForm, Betas: t.Request.Betas, Target: t.Request.Target}
 	if v.ClientForm == v.Form {
 		v.ClientForm = ""
 	}
@@ -185,18 +187,27 @@ func (w *RecordWriter) write(t *recording.Tape) (written bool, err error) {
 	if t.Request.Stream {
 		kind = "stream"
 	}
-	if t.Status != 0 {
-		outcome = fmt.Sprint(t.Status)
-		if t.Status != 200 {
-			v.Status = t.Status
+	for i := range t.Responses {
+		r := &t.Responses[i]
+		body, a := t.Redact(r.Body), answerFile{Headers: make(map[string]string), Truncated: i == len(t.Responses)-1 && t.Ending == recording.Truncated}
+		if r.Framing == abi.FramingAWSEventStream && !bytes.Equal(body, r.Body) {
+			return false, nil // redacting has invalidated the stream's checksums
 		}
-		v.Headers = make(map[string]string)
-		for _, h := range t.Headers {
-			if _, known := v.Headers[h.Name]; !known && plugin.MayReadHeader(h.Name) && !transferHeaders[h.Name] {
-				v.Headers[h.Name] = string(t.Redact([]byte(h.Value)))
+		if outcome = fmt.Sprint(r.Status); r.Status != 200 {
+			a.Status = r.Status
+		}
+		for _, h := range r.Headers {
+			if _, known := a.Headers[h.Name]; !known && plugin.MayReadHeader(h.Name) && !transferHeaders[h.Name] {
+				a.Headers[h.Name] = string(t.Redact([]byte(h.Value)))
 			}
 		}
-		files["answer"+responseFiles[t.Framing].extension] = body
+		number := ""
+		if len(t.Responses) == 1 {
+			v.answerFile = a
+		} else {
+			v.Answers, number = append(v.Answers, a), fmt.Sprintf(".%d", i+1)
+		}
+		files["answer"+number+responseFiles[r.Framing].extension] = body
 	}
 	text, err := json.MarshalIndent(v, "", "  ")
 	if err != nil {
@@ -206,6 +217,36 @@ func (w *RecordWriter) write(t *recording.Tape) (written bool, err error) {
 	w.last++
 	name := fmt.Sprintf("%04d-%s-%s-%s", w.last, cmp.Or(t.Request.ClientForm, t.Request.Form, "chat"), kind, outcome)
 	return true, w.writeFolder(name, files)
+}
+
+// writeInput writes what a router or filter has received as a vector.
+func (w *RecordWriter) writeInput(t *recording.Tape) (written bool, err error) {
+	in, files := t.Input, make(map[string][]byte)
+	more := struct {
+		What     string          `json:"what,omitempty"`
+		Text     string          `json:"text,omitempty"`
+		Tags     []string        `json:"tags,omitempty"`
+		Settings json.RawMessage `json:"settings,omitempty"`
+	}{Tags: in.Tags}
+	if string(in.Settings) != w.o.Use.Settings {
+		more.Settings = in.Settings // a plugin may be used more than once
+	}
+	name, file := "targets", "vector.json"
+	if in.Document != nil {
+		files[targetsFile] = append(t.Redact(in.Document), '\n')
+	} else {
+		name, file, more.Text = textKind(in.What), textFile, string(in.Text)
+		more.What = name
+	}
+	if in.Document == nil || more.Settings != nil {
+		text, err := json.MarshalIndent(more, "", "  ")
+		if err != nil {
+			return false, err
+		}
+		files[file] = append(t.Redact(text), '\n')
+	}
+	w.last++
+	return true, w.writeFolder(fmt.Sprintf("%04d-%s", w.last, name), files)
 }
 
 // writeFolder writes a vector's files, and its want.txt. It renames the folder when it is complete, so that incomplete
@@ -228,17 +269,23 @@ func (w *RecordWriter) writeFolder(name string, files map[string][]byte) (err er
 			return err
 		}
 	}
-	v, err := loadVector(w.o.Dir, dir)
+	c, err := loadCase(w.o.Dir, dir)
 	if err != nil {
 		return err
 	}
-	o := v.Outcome(w.binding)
-	problem := strings.Join(o.Problems(), "\n")
-	if err := o.failure(); err != nil {
-		problem = err.Error()
+	b, problem := w.binding, ""
+	if own := c.settings(); len(own) > 0 {
+		if b, err = w.plugin.Bind(context.Background(), Use{Settings: string(own), Paths: w.o.Use.Paths, Headers: w.o.Use.Headers}); err != nil {
+			return err
+		}
+	}
+	o := c.outcome(b)
+	problem = strings.Join(o.problems, "\n")
+	if o.failure != nil {
+		problem = o.failure.Error()
 	}
 	if problem == "" {
-		if err := os.WriteFile(filepath.Join(dir, WantFile), []byte(o.Text()), 0o600); err != nil {
+		if err := os.WriteFile(filepath.Join(dir, WantFile), []byte(o.text), 0o600); err != nil {
 			return err
 		}
 	}

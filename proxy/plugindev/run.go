@@ -99,7 +99,9 @@ type run struct {
 	writer   *response.Writer
 	reader   clientapi.Reader // nil if the plugin reads the response
 	batch    response.Batch
-	answer   Answer // response to the current attempt
+	answer   Answer   // response to the current request
+	answers  []Answer // responses to the requests after it
+	cancel   string   // path of the request with which the plugin cancels the attempt
 	result   Result
 
 	requests, warnings, attempts strings.Builder // texts of all attempts
@@ -138,16 +140,16 @@ func (v *Vector) run(b *Binding, h runMode) Result {
 	}
 	renderer := client.NewRenderer()
 	r := run{runMode: h, v: v, b: b.binding, request: request, api: client, renderer: renderer, writer: response.NewWriter(renderer)}
-	answers := v.answers()
+	r.answers = v.answers()
 	for n := 1; ; n++ {
-		r.answer = answers[n-1]
+		r.answer, r.answers = r.answers[0], r.answers[1:]
 		r.startAttempt(n)
 		renderer.Respond(responded)
 		r.result.Err = r.callPlugin()
 		r.noteMistakes()
 		failed := r.failure(r.result.Err)
-		if failed == nil || n == len(answers) || !failed.TryNext || r.stream && r.writer.Started() {
-			if n < len(answers) {
+		if failed == nil || len(r.answers) == 0 || !failed.TryNext || r.stream && r.writer.Started() {
+			if len(r.answers) > 0 {
 				fmt.Fprintf(&r.attempts, "attempt %d is the last: the other answers are not asked for\n", n)
 			}
 			break
@@ -207,11 +209,10 @@ func describeFailure(e *apierror.Error) string {
 // startAttempt prepares attempt n.
 func (r *run) startAttempt(n int) {
 	v, a, facts := r.v, &r.attempt, r.request.Describe()
-	r.reader = nil
+	r.reader, r.cancel = nil, ""
 	a.Reset()
 	a.Writer, a.Tenant = r.writer, "plugindev"
 	a.Request.Doc, a.Request.Body = r.request.Document()
-	a.ResponseHeader = lookup(r.answer.Headers)
 	a.Summary = plugin.Summary{
 		RequestID: "req_test", Time: time.Unix(testCreated, 0), Attempt: n, Random: testRandom, Target: v.Target,
 		MaxTokens: v.Limits.MaxTokens, DefaultMaxTokens: v.Limits.DefaultMaxTokens, Options: v.Options,
@@ -258,25 +259,60 @@ func (r *run) callPlugin() error {
 		r.openReader(api)
 	}
 	before := a.Fuel
-	switch {
-	case r.answer.Status >= 300 && api != nil:
-		err = api.Failure(r.answer.Status, r.answer.Body)
-	case r.answer.Status >= 300:
-		before, began := a.Fuel, time.Now()
-		err = r.b.Response(context.Background(), a, r.answer.Status, r.answer.Body)
-		r.addRead(abi.ExportResponse, began, before, plugin.DefaultCallFuel, len(r.answer.Body))
-		if err == nil && r.writer.Failed() == nil {
-			err = native.Failure(r.answer.Status, nil) // the plugin found no error in the body, so the status decides
+	defer func() { r.result.Cost.Reading += a.Fuel - before }()
+	for {
+		a.ResponseHeader = lookup(r.answer.Headers)
+		if err := r.readAnswer(api); err != nil || a.Next.Path == "" {
+			return err
 		}
-	default:
-		if d := newDecoder(r.answer.ContentType, a.Framing); d != nil {
-			err = r.readEvents(d)
-		} else {
-			err = r.readDocument()
+		if more, err := r.follow(); !more {
+			return err
 		}
 	}
-	r.result.Cost.Reading += a.Fuel - before
+}
+
+// readAnswer reads the response to a request of the attempt. api is the API in which the gateway itself reads it; nil if
+// the plugin reads it.
+func (r *run) readAnswer(api *clientapi.API) (err error) {
+	a, to := &r.attempt, &r.answer
+	if to.Status < 300 {
+		if d := newDecoder(to.ContentType, a.Framing); d != nil {
+			return r.readEvents(d)
+		}
+		return r.readDocument()
+	}
+	if api != nil {
+		return api.Failure(to.Status, to.Body)
+	}
+	before, began := a.Fuel, time.Now()
+	err = r.b.Response(context.Background(), a, to.Status, to.Body)
+	r.addRead(abi.ExportResponse, began, before, plugin.DefaultCallFuel, len(to.Body))
+	if err == nil && r.writer.Failed() == nil && a.Next.Path == "" {
+		err = native.Failure(to.Status, nil) // the plugin found no error in the body, so the status decides
+	}
 	return err
+}
+
+// follow makes the further request that the plugin has asked for, whose response is the next answer. It returns false if
+// there is none, or if the client leaves.
+func (r *run) follow() (more bool, err error) {
+	a := &r.attempt
+	next := a.Next
+	a.Next = plugin.FollowUp{}
+	if c := a.Cancel; c.Path != r.cancel {
+		r.cancel = c.Path
+		fmt.Fprintf(&r.requests, "\nif the client leaves:\n%s %s\n%s", c.Method, c.Path, c.Body)
+	}
+	fmt.Fprintf(&r.requests, "\nafter %v:\n%s %s\n%s", next.Pause, next.Method, next.Path, next.Body)
+	switch {
+	case r.leaveAfter > 0 && r.result.Cost.Reads >= r.leaveAfter:
+		return false, errClientLeft
+	case len(r.answers) == 0:
+		r.result.Mistakes = appendNew(r.result.Mistakes, fmt.Sprintf("next_request asks for %s %s, to which the vector has no answer: add it, with the answers in files answer.1.json, answer.2.json and so on", next.Method, next.Path))
+		return false, response.Truncated()
+	}
+	r.answer, r.answers = r.answers[0], r.answers[1:]
+	return true, nil
 }
 
 // readDocument reads a response that is one document.
@@ -299,9 +335,18 @@ func (r *run) readDocument() error {
 		if err != nil {
 			return err
 		}
-		if r.writer.Failed() == nil && !r.writer.Complete() && !r.writer.DoneAtEnd() {
+		if r.writer.Failed() == nil && !r.writer.Complete() && !r.writer.DoneAtEnd() && r.attempt.Next.Path == "" {
 			r.result.Mistakes = appendNew(r.result.Mistakes, abi.ExportResponse+": neither done nor fail was called, so clients receive an error: call done after a complete response")
 		}
+	}
+	return r.endAnswer()
+}
+
+// endAnswer ends a response that the plugin has read to its end. The client's response ends with it, unless the plugin has
+// asked for a further request.
+func (r *run) endAnswer() error {
+	if r.attempt.Next.Path != "" {
+		return nil
 	}
 	return r.writer.End()
 }
@@ -348,7 +393,7 @@ func (r *run) readEvents(d framing.Decoder) error {
 			return err
 		}
 	}
-	return r.writer.End()
+	return r.endAnswer()
 }
 
 func (r *run) readEvent(ev framing.Event) error {

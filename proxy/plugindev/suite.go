@@ -70,22 +70,10 @@ func OpenSuite(dir string) (*Suite, error) {
 		s.Use = Use{Settings: string(more.Settings), Paths: more.Paths, Headers: more.Headers}
 	}
 	err = filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
-		if err != nil || d.IsDir() {
+		if err != nil || d.IsDir() || caseLoaders[d.Name()] == nil {
 			return err
 		}
-		var c testCase
-		switch d.Name() {
-		case "request.json":
-			c, err = loadVector(dir, filepath.Dir(path))
-		case targetsFile:
-			c, err = loadRoute(dir, filepath.Dir(path))
-		case textFile:
-			c, err = loadText(dir, filepath.Dir(path))
-		case listFile:
-			c, err = loadList(dir, filepath.Dir(path))
-		default:
-			return nil
-		}
+		c, err := caseLoaders[d.Name()](dir, filepath.Dir(path))
 		if err != nil {
 			return fmt.Errorf("%s: %w", filepath.Dir(path), err)
 		}
@@ -93,6 +81,24 @@ func OpenSuite(dir string) (*Suite, error) {
 		return nil
 	})
 	return s, err
+}
+
+// caseLoaders read a test case from its folder. The key is the file with the input; base is the folder of all test cases.
+var caseLoaders = map[string]func(base, dir string) (testCase, error){
+	"request.json": func(base, dir string) (testCase, error) { return loadVector(base, dir) },
+	targetsFile:    func(base, dir string) (testCase, error) { return loadRoute(base, dir) },
+	textFile:       func(base, dir string) (testCase, error) { return loadText(base, dir) },
+	listFile:       func(base, dir string) (testCase, error) { return loadList(base, dir) },
+}
+
+// loadCase reads the test case in a folder.
+func loadCase(base, dir string) (testCase, error) {
+	for file, load := range caseLoaders {
+		if _, err := os.Stat(filepath.Join(dir, file)); err == nil {
+			return load(base, dir)
+		}
+	}
+	return nil, fmt.Errorf("%s: %w", dir, fs.ErrNotExist)
 }
 
 // NewSuite returns a suite of vectors that are not in files.

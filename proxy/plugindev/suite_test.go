@@ -1,6 +1,7 @@
 package plugindev_test
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -289,5 +290,71 @@ func TestTrace(t *testing.T) {
 	}
 	if _, err := plugindev.ReadAnswer("x.txt", nil, 200); err == nil {
 		t.Error("got no error for a response with an unknown extension")
+	}
+}
+
+// TestFurtherRequests runs vectors of a provider that creates a prediction and polls it: each request takes the next answer.
+func TestFurtherRequests(t *testing.T) {
+	const poll = "proxy/internal/testing/e2e/testdata/guests/poll"
+	const created, running, complete = `{"id":"p1","status":"starting","output":null}`, `{"status":"processing","output":["Hel"]}`,
+		`{"status":"succeeded","output":["Hel","lo"],"metrics":{"input_token_count":5,"output_token_count":7}}`
+	dir := folder(t, map[string]string{
+		plugindev.SuiteFile:    `{"paths":["/v1/predictions","/v1/predictions/*","/v1/predictions/*/cancel"]}`,
+		"whole/request.json":   hello,
+		"whole/answer.1.json":  created,
+		"whole/answer.2.json":  running,
+		"whole/answer.3.json":  complete,
+		"gone/request.json":    hello,
+		"gone/vector.json":     `{"answers":[{"status":201},{"status":404}]}`,
+		"gone/answer.1.json":   created,
+		"gone/answer.2.json":   `{}`,
+		"empty/request.json":   hello,
+		"empty/vector.json":    `{"answers":[{"status":201},{"status":204}]}`,
+		"empty/answer.1.json":  created,
+		"empty/answer.2.json":  "",
+		"empty/answer.3.json":  complete,
+		"missing/request.json": hello,
+		"missing/answer.json":  created,
+	})
+	tested := test(t, openSuite(t, dir), poll, plugindev.TestOptions{Update: true})
+	for name, want := range map[string]string{
+		"whole":   "",
+		"gone":    "[want.txt has an error for the client: 502 upstream_error]",
+		"empty":   "",
+		"missing": "[next_request asks for GET /v1/predictions/p1, to which the vector has no answer: add it, with the answers in files answer.1.json, answer.2.json and so on want.txt has an error for the client: 502 upstream_stream_truncated]",
+	} {
+		v := tested[name]
+		if got := strings.TrimSuffix(strings.TrimPrefix(fmt.Sprint(v.Warnings), "[]"), "[]"); failures(v) != "" || got != want {
+			t.Errorf("%s: %s\n got %s\nwant %s", name, failures(v), got, want)
+		}
+	}
+	const requests = `-- request --
+POST /v1/predictions
+
+{"model":"target-model","input":{"messages":[{"role":"user","content":"hello"}]}}
+
+if the client leaves:
+POST /v1/predictions/p1/cancel
+
+after 100ms:
+GET /v1/predictions/p1
+
+after 100ms:
+GET /v1/predictions/p1
+-- whole --
+200
+`
+	text, err := os.ReadFile(filepath.Join(dir, "whole", plugindev.WantFile))
+	if err != nil {
+		t.Fatal(err)
+	}
+	rest, ok := strings.CutPrefix(string(text), requests)
+	if !ok || !strings.Contains(rest, `"content":"Hello"`) || strings.Count(rest, `"delta":{"content":"`) != 2 || !strings.Contains(rest, `"completion_tokens":7`) {
+		t.Errorf("want.txt:\n%s", text)
+	}
+	for name, v := range test(t, openSuite(t, dir), poll, plugindev.TestOptions{}) {
+		if failures(v) != "" {
+			t.Errorf("%s: %s", name, failures(v))
+		}
 	}
 }

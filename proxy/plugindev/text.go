@@ -37,6 +37,16 @@ var textKinds = map[string]abi.What{
 	"sent_arguments": abi.WhatSentArguments, "other": abi.WhatOther,
 }
 
+// textKind returns the name of a kind of text.
+func textKind(what abi.What) string {
+	for name, kind := range textKinds {
+		if kind == what && name != "" {
+			return name
+		}
+	}
+	return "other"
+}
+
 func loadText(base, dir string) (*FilteredText, error) {
 	name, err := filepath.Rel(base, dir)
 	if err != nil {

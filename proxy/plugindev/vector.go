@@ -40,8 +40,9 @@ type Vector struct {
 	// it does not. Without it, such a vector would test nothing and pass.
 	Rejected string `json:"rejected"`
 
-	// Answers are the responses to several attempts, if Response is nil. The next attempt is made if one fails in a way
-	// for which the gateway would try another target. Their bodies are the files answer.1.json, answer.2.sse and so on.
+	// Answers are the responses to several requests, if Response is nil. The next request is the one that the plugin asks for
+	// with next_request or, if an attempt fails in a way for which the gateway would try another target, the next attempt.
+	// Their bodies are the files answer.1.json, answer.2.sse and so on.
 	Answers []Answer `json:"answers"`
 }
 

@@ -30,7 +30,14 @@ func (f *Filter) applies(api, model, key string) bool {
 type Chain struct {
 	stages                []*stage // elements beyond the length are reused
 	onRequest, onResponse bool
-	*memory               // nil until Begin finds a filter for the first time
+	recorder              *Recorder // nil if the texts are not recorded
+	*memory                         // nil until Begin finds a filter for the first time
+}
+
+// Recorder receives the texts that the filters of a plugin get, as far as they have arrived when they end.
+type Recorder struct {
+	Plugin string
+	Text   func(f *config.Filter, what abi.What, text []byte) // text is only valid during the call
 }
 
 // memory is reused for each request with filters.
@@ -61,6 +68,8 @@ type text struct {
 	part   abi.ReasoningPart
 	open   bool     // a piece has arrived, and the text is not complete
 	held   [][]byte // end of the text that each filter holds back, by index in Chain.stages
+
+	recorded [][]byte // what each filter of Chain.recorder has received, by index in Chain.stages
 }
 
 // Reset removes the filters and their state.
@@ -68,12 +77,12 @@ func (c *Chain) Reset() {
 	if c.memory == nil {
 		return
 	}
+	c.drop()
 	for _, s := range c.stages {
 		s.filter = nil
 		s.state.Reset()
 	}
-	c.stages, c.onRequest, c.onResponse = c.stages[:0], false, false
-	c.drop()
+	c.stages, c.onRequest, c.onResponse, c.recorder = c.stages[:0], false, false, nil
 	c.doc.Reset()
 	c.requestEdits.Reset(nil)
 }
@@ -81,6 +90,7 @@ func (c *Chain) Reset() {
 // drop discards the held texts.
 func (c *Chain) drop() {
 	for _, t := range c.texts {
+		c.endRecording(t)
 		t.clear()
 	}
 	c.texts = c.texts[:0]
@@ -90,7 +100,7 @@ func (t *text) clear() {
 	for i := range t.held {
 		t.held[i] = t.held[i][:0]
 	}
-	t.open = false
+	t.open, t.recorded = false, nil
 }
 
 // Begin selects the filters for a request. If the client requested the model as PROVIDER/MODEL, own is the provider's
@@ -116,6 +126,29 @@ func (c *Chain) Begin(all []*Filter, api, model, own, key string) {
 		s.filter, s.state.Tenant, s.state.Tags = f, key, f.Config.Tags
 		c.onRequest, c.onResponse = c.onRequest || f.Config.Request, c.onResponse || f.Config.Response
 	}
+}
+
+// Record makes r receive the texts of the request and the response. nil records nothing.
+func (c *Chain) Record(r *Recorder) { c.recorder = r }
+
+// record records the next piece of a text for the filter of stage i.
+func (c *Chain) record(t *text, i int, piece []byte) {
+	for len(t.recorded) < len(c.stages) {
+		t.recorded = append(t.recorded, nil)
+	}
+	if c.stages[i].filter.Config.Plugin == c.recorder.Plugin {
+		t.recorded[i] = append(t.recorded[i], piece...)
+	}
+}
+
+// endRecording passes what has been recorded of a text to the recorder.
+func (c *Chain) endRecording(t *text) {
+	for i, all := range t.recorded {
+		if len(all) > 0 {
+			c.recorder.Text(c.stages[i].filter.Config, t.what, all)
+		}
+	}
+	t.recorded = nil
 }
 
 // OnRequest and OnResponse report whether any filter applies to the texts of the request, or of the response.
@@ -195,10 +228,20 @@ func (c *Chain) filterPiece(ctx context.Context, t *text, flags abi.TextFlags, i
 	for len(t.held) < len(c.stages) {
 		t.held = append(t.held, nil)
 	}
+	if c.recorder != nil {
+		defer func() {
+			if err != nil || p.cut || flags&abi.TextComplete != 0 {
+				c.endRecording(t)
+			}
+		}()
+	}
 	for i, s := range c.stages {
 		held := t.held[i]
 		if ofRequest && !s.filter.Config.Request || !ofRequest && !s.filter.Config.Response || len(in)+len(held) == 0 {
 			continue
+		}
+		if c.recorder != nil {
+			c.record(t, i, in)
 		}
 		r, err := s.filter.Binding.FilterText(ctx, &s.state, &plugin.Text{What: t.what, Choice: t.choice, Flags: flags, Held: held, New: in})
 		if err != nil {

@@ -27,11 +27,11 @@ func (c *call) NextRequest(method abi.Method, path, body []byte, pauseMs int32) 
 		c.abort(KindProtocol, "not allowed in "+abi.ExportEvent+", only at the end of a response")
 		return abi.StatusRefused
 	case pauseMs < abi.MinPause || pauseMs > abi.MaxPause, first && c.export == exportResponse && c.number >= 300:
-		return abi.StatusRefused
+		return c.noteStatus(abi.StatusRefused)
 	case c.attempt.follows+1 >= abi.MaxRequests:
-		return abi.StatusTooLarge
+		return c.noteStatus(abi.StatusTooLarge)
 	}
-	return c.readFollowUp(&c.follow, method, path, body, time.Duration(pauseMs)*time.Millisecond)
+	return c.noteStatus(c.readFollowUp(&c.follow, method, path, body, time.Duration(pauseMs)*time.Millisecond))
 }
 
 // CancelRequest implements abi.Host. An empty path takes back the request.
@@ -43,7 +43,7 @@ func (c *call) CancelRequest(method abi.Method, path, body []byte) abi.Status {
 		c.cancel = followUp{set: true}
 		return abi.StatusOK
 	}
-	return c.readFollowUp(&c.cancel, method, path, body, 0)
+	return c.noteStatus(c.readFollowUp(&c.cancel, method, path, body, 0))
 }
 
 // readFollowUp sets f, unless the request is refused.

@@ -67,6 +67,9 @@ func TestFollowUp(t *testing.T) {
 		if (a.Cancel.Path != "") != (c.cancel == abi.StatusOK) {
 			t.Errorf("%s: to cancel: %+v", c.name, a.Cancel)
 		}
+		if ignored := c.status != abi.StatusOK || c.cancel != abi.StatusOK; (len(a.Mistakes) > 0) != ignored {
+			t.Errorf("%s: mistakes %q", c.name, a.Mistakes)
+		}
 	}
 }
 

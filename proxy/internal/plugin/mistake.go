@@ -24,6 +24,8 @@ var refusalMeanings = map[int]string{
 	importToolArguments: "the arguments are lost: no such tool call was opened",
 	importExtra:         "the member is lost: its name is reserved, or its value is not JSON",
 	importStateSet:      fmt.Sprintf("the state is not kept: it is larger than %d bytes", abi.MaxState),
+	importNextRequest:   "no further request is made: its path, method, body or pause is not allowed, or it is one too many",
+	importCancelRequest: "nothing is sent if the client leaves: the path, method or body is not allowed",
 	importOpenAIEvent:   "the event is lost: it is not in the chat completions format",
 	importTag:           "the tag is not set",
 	importReplace:       "the text is not replaced",
@@ -54,7 +56,7 @@ func (c *call) noteMistakes() {
 	for _, ignored := range c.ignored {
 		c.noteMistake(ignored + " is not in this version of the ABI: the call had no effect")
 	}
-	if c.export == exportResponse && c.number >= 300 && c.failure == nil {
+	if c.export == exportResponse && c.number >= 300 && c.failure == nil && !c.follow.set {
 		c.noteMistake(fmt.Sprintf("the plugin reports no failure for status %d: call fail, with the message in the body", c.number))
 	}
 }

@@ -1,5 +1,5 @@
-// Package recording records the input of a provider's plugin while the gateway serves: the client's request as the
-// plugin receives it, and the upstream's response, byte for byte.
+// Package recording records the input of a plugin while the gateway serves: for a provider the client's request as the
+// plugin receives it, and the upstream's responses, byte for byte; for a router its document, and for a filter a text.
 //
 // The owner of a Recorder takes finished Tapes from it, and redacts and writes them. Recording never delays a request:
 // a Tape that exceeds the memory bounds is dropped and counted.
@@ -9,6 +9,7 @@
 package recording
 
 import (
+	"bytes"
 	"context"
 	"sync/atomic"
 
@@ -22,9 +23,10 @@ const (
 	maxHeld = 64 << 20
 )
 
-// Recorder records the traffic of a provider. A nil Recorder records nothing.
+// Recorder records the traffic of a provider, or the input of a router or filter. A nil Recorder records nothing.
 type Recorder struct {
-	provider string
+	provider string // "" if a router or filter is recorded
+	plugin   string // the plugin of a router or filter; "" if a provider is recorded
 	ended    chan *Tape
 	held     atomic.Int64 // bytes of all tapes
 	dropped  atomic.Int64
@@ -33,6 +35,29 @@ type Recorder struct {
 // New returns a Recorder for a provider of the configuration.
 func New(provider string) *Recorder {
 	return &Recorder{provider: provider, ended: make(chan *Tape, maxTapes)}
+}
+
+// NewInputs returns a Recorder for a plugin that is a router or a filter.
+func NewInputs(plugin string) *Recorder {
+	return &Recorder{plugin: plugin, ended: make(chan *Tape, maxTapes)}
+}
+
+// Plugin returns the name of the router or filter that is recorded, or "" if there is none.
+func (r *Recorder) Plugin() string {
+	if r == nil {
+		return ""
+	}
+	return r.plugin
+}
+
+// AddInput records a copy of what a router or filter has received. redact is Tape.Redact.
+func (r *Recorder) AddInput(in Input, redact func([]byte) []byte) {
+	t := &Tape{recorder: r, Redact: redact}
+	if t.hold(len(in.Document) + len(in.Text)) {
+		in.Document, in.Text = bytes.Clone(in.Document), bytes.Clone(in.Text)
+		t.Input = &in
+	}
+	t.End(Ended)
 }
 
 // Dropped returns how many attempts were not recorded because they exceeded the memory bounds.
@@ -57,7 +82,7 @@ func (r *Recorder) Next(ctx context.Context) (*Tape, error) {
 // Start begins to record an attempt. It returns nil, a Tape that records nothing, if the Recorder does not record this
 // provider.
 func (r *Recorder) Start(provider string) *Tape {
-	if r == nil || r.provider != provider {
+	if r == nil || r.plugin != "" || r.provider != provider {
 		return nil
 	}
 	return &Tape{recorder: r}
@@ -85,18 +110,38 @@ type Request struct {
 	Body             []byte
 }
 
+// Input is what a router or a filter receives.
+type Input struct {
+	Settings []byte // of the router or filter, a JSON object
+	Document []byte // for a router: the document that describes the request and its targets
+
+	// For a filter: a text, and the tags that it may set.
+	What abi.What
+	Text []byte
+	Tags []string
+}
+
 // Header is a header of a response; its name is in lower case.
 type Header struct{ Name, Value string }
 
-// Tape is the recording of one attempt. It contains credentials and client keys in clear text, which Redact removes
-// from a text.
-type Tape struct {
-	Request Request
-	Status  int // 0 if there was no response
+// Response is a response of the upstream.
+type Response struct {
+	Status  int
 	Headers []Header
 	Body    []byte
 	Framing abi.Framing // of Body
-	Ending  Ending
+}
+
+// Tape is the recording of one attempt, or of one input of a router or filter. It contains credentials and client keys in clear text, which Redact removes
+// from a text.
+type Tape struct {
+	Request Request
+	// Responses are the responses to the requests of the attempt: to the first one, and to those that the plugin asked for
+	// after it. It is empty if there was none.
+	Responses []Response
+	Ending    Ending // of the last response
+
+	Input *Input // of a router or filter, which has nothing of the above; nil for a provider
 
 	// Redact removes credentials and client keys from a text. It is safe for concurrent use.
 	Redact func([]byte) []byte
@@ -120,23 +165,32 @@ func (t *Tape) SetRequest(q Request) {
 	}
 }
 
-// SetHead records the status and headers of a response.
-func (t *Tape) SetHead(status int, headers func(yield func(name, value []byte))) {
-	if t == nil {
+// StartResponse records the status and headers of the next response.
+func (t *Tape) StartResponse(status int, headers func(yield func(name, value []byte))) {
+	if t == nil || t.full {
 		return
 	}
-	t.Status = status
+	t.Responses = append(t.Responses, Response{Status: status})
 	headers(func(name, value []byte) {
 		if t.hold(len(name) + len(value)) {
-			t.Headers = append(t.Headers, Header{lower(name), string(value)})
+			r := t.last()
+			r.Headers = append(r.Headers, Header{lower(name), string(value)})
 		}
 	})
 }
 
-// SetFraming records how the gateway splits the body into events.
+// last returns the response that is being recorded, or nil if there is none.
+func (t *Tape) last() *Response {
+	if t == nil || len(t.Responses) == 0 {
+		return nil
+	}
+	return &t.Responses[len(t.Responses)-1]
+}
+
+// SetFraming records how the gateway splits the body of the response into events.
 func (t *Tape) SetFraming(f abi.Framing) {
-	if t != nil {
-		t.Framing = f
+	if r := t.last(); r != nil {
+		r.Framing = f
 	}
 }
 
@@ -153,8 +207,8 @@ func lower(name []byte) string {
 
 // Write records a copy of the next part of the response's body.
 func (t *Tape) Write(p []byte) {
-	if t != nil && t.hold(len(p)) {
-		t.Body = append(t.Body, p...)
+	if r := t.last(); r != nil && t.hold(len(p)) {
+		r.Body = append(r.Body, p...)
 	}
 }
 
@@ -174,7 +228,7 @@ func (t *Tape) hold(n int) bool {
 
 func (t *Tape) free() {
 	t.recorder.held.Add(-t.held)
-	t.held, t.Headers, t.Body, t.Request = 0, nil, nil, Request{}
+	t.held, t.Responses, t.Request, t.Input = 0, nil, Request{}, nil
 }
 
 // End finishes the tape for Next, or drops it if it is full or too many others are waiting.
@@ -192,14 +246,6 @@ func (t *Tape) End(e Ending) {
 		t.free()
 	}
 	t.recorder.dropped.Add(1)
-}
-
-// Drop empties the tape of an attempt that a tape cannot represent. It counts as dropped.
-func (t *Tape) Drop() {
-	if t != nil && !t.full {
-		t.full = true
-		t.free()
-	}
 }
 
 // Release frees the tape's memory.

@@ -6,12 +6,15 @@ import (
 	"errors"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
+
 	"github.com/sluice-gateway/sluice/proxy/internal/recording"
 )
 
 func record(r *recording.Recorder, size int) {
 	t := r.Start("p")
 	t.SetRequest(recording.Request{Body: []byte("request")})
+	t.StartResponse(200, func(func(name, value []byte)) {})
 	t.Write(make([]byte, size))
 	t.End(recording.Ended)
 }
@@ -38,7 +41,7 @@ func TestRecordsOnlyOneProvider(t *testing.T) {
 		}
 		// The methods of a nil Tape do nothing.
 		tape.SetRequest(recording.Request{Body: []byte("x")})
-		tape.SetHead(200, func(func(name, value []byte)) { t.Error("headers are read") })
+		tape.StartResponse(200, func(func(name, value []byte)) { t.Error("headers are read") })
 		tape.Write([]byte("x"))
 		tape.SetFraming(1)
 		tape.End(recording.Ended)
@@ -50,7 +53,9 @@ func TestTapeCopiesInput(t *testing.T) {
 	tape := r.Start("p")
 	memory := []byte("one")
 	tape.SetRequest(recording.Request{Body: memory, Options: memory})
-	tape.SetHead(429, func(yield func(name, value []byte)) { yield([]byte("Retry-After"), memory) })
+	tape.StartResponse(201, func(func(name, value []byte)) {})
+	tape.Write(memory)
+	tape.StartResponse(429, func(yield func(name, value []byte)) { yield([]byte("Retry-After"), memory) })
 	tape.Write(memory)
 	copy(memory, "two")
 	tape.Write(memory)
@@ -59,9 +64,12 @@ func TestTapeCopiesInput(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if string(got.Request.Body) != "one" || string(got.Request.Options) != "one" || string(got.Body) != "onetwo" || got.Status != 429 ||
-		len(got.Headers) != 1 || got.Headers[0] != (recording.Header{Name: "retry-after", Value: "one"}) || got.Ending != recording.Truncated {
-		t.Errorf("got tape %+v", got)
+	want := []recording.Response{
+		{Status: 201, Body: []byte("one")},
+		{Status: 429, Headers: []recording.Header{{Name: "retry-after", Value: "one"}}, Body: []byte("onetwo")},
+	}
+	if diff := cmp.Diff(want, got.Responses); diff != "" || string(got.Request.Body) != "one" || string(got.Request.Options) != "one" || got.Ending != recording.Truncated {
+		t.Errorf("got tape %+v\n%s", got, diff)
 	}
 }
 
@@ -100,10 +108,11 @@ func TestMemoryOfRecordingsIsBounded(t *testing.T) {
 		t.Errorf("%d recorded, %d dropped", n, r.Dropped())
 	}
 	tape := r.Start("p")
+	tape.StartResponse(200, func(func(name, value []byte)) {})
 	tape.Write(bytes.Repeat([]byte("x"), 65<<20))
 	tape.Write([]byte("more"))
 	tape.End(recording.Ended)
-	if len(tape.Body) != 0 || r.Dropped() != 6 {
-		t.Errorf("a dropped tape holds %d bytes, and %d are dropped, want 0 and 6", len(tape.Body), r.Dropped())
+	if len(tape.Responses) != 0 || r.Dropped() != 6 {
+		t.Errorf("a dropped tape holds %d responses, and %d are dropped, want 0 and 6", len(tape.Responses), r.Dropped())
 	}
 }

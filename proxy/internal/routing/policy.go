@@ -66,6 +66,14 @@ type Router struct {
 
 	Compact bool            // its input is the compact one, not the document
 	Parts   abi.RouterParts // what its input contains; the document always has hashes
+
+	Settings []byte // a JSON object
+}
+
+// Recorder receives what the routers of a plugin read, as the document that describes a request.
+type Recorder struct {
+	Plugin string
+	Input  func(r *Router, document []byte) // document is only valid during the call
 }
 
 // Chooser is implemented by router plugins. Choose gets the name of the client's key, the router's input and the number
@@ -94,7 +102,8 @@ type Request struct {
 	Identity Identity
 	Random   uint64 // source of random choices
 
-	Summary Summary
+	Summary  Summary
+	Recorder *Recorder // nil if routers are not recorded
 }
 
 // Summary describes a request for routers. Its methods are called only if a router is asked.
@@ -218,6 +227,9 @@ func (d *Decision) isCanary(target int) bool { return d.inCanary && target == d.
 // askRouter asks the router to order the candidates. d.order is unchanged unless that succeeds.
 func (d *Decision) askRouter(ctx context.Context, router *Router, r *Request, now time.Time) error {
 	d.router = router
+	if rec := r.Recorder; rec != nil && rec.Plugin == router.Plugin {
+		rec.Input(router, d.appendInput(nil, r, now))
+	}
 	if router.Compact {
 		d.input = d.appendCompact(d.input[:0], r, now)
 	} else {

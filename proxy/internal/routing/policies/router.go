@@ -52,7 +52,7 @@ func (b *binder) bind(ctx context.Context, c config.ModelRouter) (*routing.Route
 	if err != nil {
 		return nil, err
 	}
-	r := &routing.Router{Plugin: c.Plugin, Chooser: chooser{binding}, Always: b.config.Always, Refuse: b.config.Refuse, Reads: b.config.Reads}
+	r := &routing.Router{Plugin: c.Plugin, Chooser: chooser{binding}, Always: b.config.Always, Refuse: b.config.Refuse, Reads: b.config.Reads, Settings: c.Settings}
 	if r.Parts, r.Compact = binding.Reads(); !r.Compact && used.Minor() >= costsMinor {
 		r.Parts = abi.RouterCosts
 	}

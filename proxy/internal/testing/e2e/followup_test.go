@@ -72,9 +72,11 @@ func (p *predictions) poll(w http.ResponseWriter, r *http.Request, id string) {
 		answerPrediction(w, http.StatusNotFound, `{}`)
 	case id == "hiccup" && n == 0:
 		answerPrediction(w, http.StatusBadGateway, `{}`)
+	case id == "empty" && n == 0:
+		w.WriteHeader(http.StatusNoContent)
 	case id == "two" && n == 0:
 		answerPrediction(w, http.StatusOK, `{"status":"processing","output":["Hel"]}`)
-	case id == "two", id == "hiccup":
+	case id == "two", id == "hiccup", id == "empty":
 		answerPrediction(w, http.StatusOK, complete)
 	case id == "hang-poll":
 		p.reached <- id
@@ -156,7 +158,7 @@ func TestPollingProvider(t *testing.T) {
 	eachPolling(t, "1m", func(t *testing.T, g *proxytest.Gateway, _ *predictions, stream bool) {
 		admin := g.Admin(t)
 		var certain int64
-		for _, id := range []string{"two", "hiccup"} {
+		for _, id := range []string{"two", "hiccup", "empty"} {
 			body := pollRequest(id, stream)
 			if !stream {
 				body = strings.Replace(body, `,"stream_options":{"include_usage":true}`, "", 1)

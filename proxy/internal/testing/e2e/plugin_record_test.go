@@ -6,6 +6,7 @@ import (
 	"crypto/sha256"
 	"fmt"
 	"io/fs"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -86,9 +87,8 @@ func failureText(v plugindev.Tested) string {
 // recordTraffic serves a configuration with a recorder while use sends requests, and returns the directory and the
 // counts of the recording. use calls written after each request to wait for its vector, which is written after the
 // response.
-func recordTraffic(t *testing.T, toml, provider string, o plugindev.RecordOptions, use func(g *proxytest.Gateway, written func())) (string, plugindev.Recorded) {
+func recordTraffic(t *testing.T, toml string, recorder *proxy.Recorder, o plugindev.RecordOptions, use func(g *proxytest.Gateway, written func())) (string, plugindev.Recorded) {
 	t.Helper()
-	recorder := proxy.NewRecorder(provider)
 	vectors := make(chan string, 16)
 	callerWritten := o.Written
 	o.Written = func(name, problem string) {
@@ -221,7 +221,7 @@ targets = [{ provider = "mine", model = "upstream-model" }]
 `, recordedKey, sha256.Sum256([]byte(recordedDigestKey)), file, sha256.Sum256(wasm), up.URL(), recordedCredential)
 
 	o := plugindev.RecordOptions{Module: plugindev.Module{Name: "mine", Wasm: wasm}, File: file, Use: plugindev.Use{Settings: "{}", Paths: []string{"/say"}}}
-	dir, recorded := recordTraffic(t, toml, "mine", o, func(g *proxytest.Gateway, written func()) {
+	dir, recorded := recordTraffic(t, toml, proxy.NewRecorder("mine"), o, func(g *proxytest.Gateway, written func()) {
 		for i, want := range []int{200, 200, 429, 200} {
 			body := fmt.Sprintf(`{"model":"mine","stream":%v,"messages":[{"role":"user","content":"My key is %s,\n%s!"}]}`, i != 1 && i != 2, recordedKey, recordedDigestKey)
 			r := g.Do(t, "POST", "/v1/chat/completions", body, "Authorization: Bearer "+recordedKey)
@@ -280,7 +280,7 @@ func TestRecordDemo(t *testing.T) {
 	}
 	toml := fmt.Sprintf("[server]\nlisten = \"127.0.0.1:0\"\n[[keys]]\nname = \"local\"\nsecret = %q\n[providers.demo]\nplugin = \"demo\"\n[[models]]\nid = \"demo\"\ntargets = [{ provider = \"demo\", model = \"demo\" }]\n", recordedKey)
 	o := plugindev.RecordOptions{Module: plugindev.Module{Name: "demo", Wasm: wasm}, Use: plugindev.Use{Settings: "{}"}, Count: 2}
-	dir, recorded := recordTraffic(t, toml, "demo", o, func(g *proxytest.Gateway, written func()) {
+	dir, recorded := recordTraffic(t, toml, proxy.NewRecorder("demo"), o, func(g *proxytest.Gateway, written func()) {
 		for _, request := range []string{
 			"/v1/chat/completions " + recordedHello, `/v1/messages {"model":"demo","max_tokens":50,"stream":true,"messages":[{"role":"user","content":"hi"}]}`,
 		} {
@@ -313,7 +313,7 @@ func TestRecordedFaultFails(t *testing.T) {
 	var problem string
 	// Use allows no paths, so the plugin fails when want.txt is generated.
 	o := plugindev.RecordOptions{Module: plugindev.Module{Name: "mine", Wasm: wasm}, Count: 1, Written: func(_, p string) { problem = p }}
-	dir, _ := recordTraffic(t, toml, "demo", o, func(g *proxytest.Gateway, written func()) {
+	dir, _ := recordTraffic(t, toml, proxy.NewRecorder("demo"), o, func(g *proxytest.Gateway, written func()) {
 		g.Do(t, "POST", "/v1/chat/completions", strings.Replace(recordedHello, `"m"`, `"demo"`, 1), "Authorization: Bearer "+recordedKey)
 		written()
 	})
@@ -325,4 +325,155 @@ func TestRecordedFaultFails(t *testing.T) {
 			t.Errorf("%s: failures %q", name, got)
 		}
 	}
+}
+
+// replayRecorded runs recorded vectors, which must pass, and replays them with the same module, which must not differ.
+func replayRecorded(t *testing.T, dir string, m plugindev.Module) {
+	t.Helper()
+	suite := recordedSuite(t, dir)
+	tested, err := suite.Test(t.Context(), devHost(t), m, plugindev.TestOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, v := range tested {
+		if text := failureText(v); text != "" || len(v.Warnings) > 0 {
+			t.Errorf("%s: %s%s", v.Name, text, v.Warnings)
+		}
+	}
+	if n, differences, err := suite.Replay(t.Context(), devHost(t), m, m); n != len(tested) || len(differences) != 0 || err != nil {
+		t.Errorf("replay: %d, %v, %v", n, differences, err)
+	}
+}
+
+// TestRecordPolling records a provider that makes further requests in an attempt: its vector has the response to each.
+func TestRecordPolling(t *testing.T) {
+	wasm := plugintest.Build(t, "./proxy/internal/testing/e2e/testdata/guests/poll")
+	p := &predictions{t: t, polls: map[string]int{}}
+	server := httptest.NewServer(p)
+	defer server.Close()
+	paths := []string{"/v1/predictions", "/v1/predictions/*", "/v1/predictions/*/cancel"}
+	toml := fmt.Sprintf("[[keys]]\nname = \"local\"\nsecret = %q\n", recordedKey) + guestFile(t, "poll", "key", wasm) + fmt.Sprintf(`
+[providers.a]
+plugin = "poll"
+base_url = %q
+auth = { secret = "sk-upstream-canary" }
+paths = ["%s"]
+[[models]]
+id = "m"
+targets = [{ provider = "a", model = "m" }]
+`, server.URL, strings.Join(paths, `", "`))
+	o := plugindev.RecordOptions{Module: plugindev.Module{Name: "poll", Wasm: wasm}, Use: plugindev.Use{Settings: "{}", Paths: paths}}
+	dir, recorded := recordTraffic(t, toml, proxy.NewRecorder("a"), o, func(g *proxytest.Gateway, written func()) {
+		for i, id := range []string{"two", "hiccup", "empty", "fails"} {
+			body := fmt.Sprintf(`{"model":"m","messages":[{"role":"user","content":%q}],"stream":%v}`, id, i == 0)
+			if r := g.Do(t, "POST", "/v1/chat/completions", body, "Authorization: Bearer "+recordedKey); r.Status != 200 && id != "fails" {
+				t.Errorf("%s: %d %s", id, r.Status, r.Body)
+			}
+			written()
+		}
+	})
+	want := "[0001-chat-stream-200 0002-chat-whole-200 0003-chat-whole-200 0004-chat-whole-200 suite.json]"
+	if got := fmt.Sprint(fileNames(t, dir)); got != want || recorded.Vectors != 4 || recorded.Dropped != 0 {
+		t.Fatalf("recorded %s, %+v; want %s", got, recorded, want)
+	}
+	for file, wants := range map[string][]string{
+		"0001-chat-stream-200/vector.json":   {`"status": 201`},
+		"0001-chat-stream-200/answer.2.json": {`{"status":"processing","output":["Hel"]}`},
+		"0001-chat-stream-200/want.txt": {
+			"POST /v1/predictions\n", "\nif the client leaves:\nPOST /v1/predictions/two/cancel\n", "\nafter 100ms:\nGET /v1/predictions/two\n", `"content":"Hello"`, "[DONE]",
+		},
+		"0002-chat-whole-200/vector.json": {`"status": 502`},
+		"0003-chat-whole-200/vector.json": {`"status": 204`},
+		"0004-chat-whole-200/want.txt":    {"Out of memory."},
+	} {
+		for _, part := range wants {
+			if text := readFile(t, dir, file); !strings.Contains(text, part) {
+				t.Errorf("%s lacks %q:\n%s", file, part, text)
+			}
+		}
+	}
+	replayRecorded(t, dir, o.Module)
+}
+
+// TestRecordRouterAndFilter records what a router and a filter receive, with secrets in it: the texts of a request and of
+// a response, streamed and not. The second use of the filter has other settings.
+func TestRecordRouterAndFilter(t *testing.T) {
+	wasm, err := fs.ReadFile(proxytest.Bundled(t), "all.wasm")
+	if err != nil {
+		t.Fatal(err)
+	}
+	toml := fmt.Sprintf(`
+[[keys]]
+name = "local"
+secret = %q
+[router]
+plugin = "router"
+strategy = "weighted"
+[[filters]]
+plugin = "blocklist"
+options = { phrases = ["secret plan"] }
+[[filters]]
+plugin = "blocklist"
+on = ["request"]
+tags = ["plan"]
+options = { phrases = ["plan"], action = "tag", tag = "plan" }
+[providers.demo]
+plugin = "demo"
+[[models]]
+id = "demo"
+targets = [{ provider = "demo", model = "demo", weight = 2 }, { provider = "demo", model = "demo-b" }]
+`, recordedKey)
+	use := func(g *proxytest.Gateway) {
+		for _, stream := range []bool{false, true} {
+			body := fmt.Sprintf(`{"model":"demo","stream":%v,"messages":[{"role":"user","content":"The secret plan of %s works"}]}`, stream, recordedKey)
+			if r := g.Do(t, "POST", "/v1/chat/completions", body, "Authorization: Bearer "+recordedKey); r.Status != 200 || !strings.Contains(r.Body, "[blocked]") {
+				t.Errorf("%d %s", r.Status, r.Body)
+			}
+		}
+	}
+	t.Run("router", func(t *testing.T) {
+		o := plugindev.RecordOptions{Module: plugindev.Module{Name: "router", Wasm: wasm}, Use: plugindev.Use{Settings: `{"strategy":"weighted"}`}}
+		dir, recorded := recordTraffic(t, toml, proxy.NewInputRecorder("router"), o, func(g *proxytest.Gateway, written func()) {
+			use(g)
+			written()
+			written()
+		})
+		if got := fmt.Sprint(fileNames(t, dir)); got != "[0001-targets 0002-targets suite.json]" || recorded.Vectors != 2 {
+			t.Fatalf("recorded %s, %+v", got, recorded)
+		}
+		if text := readFile(t, dir, "0001-targets/targets.json"); !strings.Contains(text, `"model":"demo-b"`) || !strings.Contains(text, `"summary":{`) {
+			t.Errorf("targets.json: %s", text)
+		}
+		if text := readFile(t, dir, "0001-targets/want.txt"); !strings.HasPrefix(text, "-- order --\n") {
+			t.Errorf("want.txt: %s", text)
+		}
+		replayRecorded(t, dir, o.Module)
+	})
+	t.Run("filter", func(t *testing.T) {
+		o := plugindev.RecordOptions{Module: plugindev.Module{Name: "blocklist", Wasm: wasm}, Use: plugindev.Use{Settings: `{"phrases":["secret plan"]}`}}
+		dir, recorded := recordTraffic(t, toml, proxy.NewInputRecorder("blocklist"), o, func(g *proxytest.Gateway, written func()) {
+			use(g)
+			for range 6 {
+				written()
+			}
+		})
+		want := "[0001-user 0002-user 0003-text 0004-user 0005-user 0006-text suite.json]"
+		if got := fmt.Sprint(fileNames(t, dir)); got != want || recorded.Vectors != 6 {
+			t.Fatalf("recorded %s, %+v; want %s", got, recorded, want)
+		}
+		for file, wants := range map[string][]string{
+			"0001-user/text.json": {`"what": "user"`, "The secret plan of [redacted] works"},
+			"0001-user/want.txt":  {"The [blocked] of [redacted] works"},
+			"0002-user/text.json": {"The [blocked] of [redacted] works", `"action":`, `"plan"`},
+			"0003-text/text.json": {`"what": "text"`, "[blocked]"},
+			"0006-text/text.json": {`"what": "text"`, "[blocked]"},
+		} {
+			for _, part := range wants {
+				if text := readFile(t, dir, file); !strings.Contains(text, part) {
+					t.Errorf("%s lacks %q:\n%s", file, part, text)
+				}
+			}
+		}
+		replayRecorded(t, dir, o.Module)
+	})
 }
