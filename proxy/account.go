@@ -89,7 +89,7 @@ func (x *completion) recordUncertain(unknown bool, used spend.Used) {
 func (x *completion) respond(ctx *fasthttp.RequestCtx) {
 	s := x.server
 	x.setRouteHeaders(&ctx.Response.Header)
-	x.generation.setRateLimitHeaders(&ctx.Response.Header, x.key, x.server.now())
+	x.generation.setRateLimitHeaders(&ctx.Response.Header, x.key, x.holds.User(), x.server.now())
 	x.record.Status = fasthttp.StatusOK
 	h := &ctx.Response.Header
 	if !x.stream {
@@ -118,7 +118,7 @@ func (x *completion) respond(ctx *fasthttp.RequestCtx) {
 // respondCount responds with the number of tokens of the request, which is estimated without a provider.
 func (x *completion) respondCount(ctx *fasthttp.RequestCtx) {
 	x.setRouteHeaders(&ctx.Response.Header)
-	x.generation.setRateLimitHeaders(&ctx.Response.Header, x.key, x.server.now())
+	x.generation.setRateLimitHeaders(&ctx.Response.Header, x.key, x.holds.User(), x.server.now())
 	ctx.Response.Header.Set("x-gateway-warning", "estimated input_tokens")
 	ctx.SetContentType("application/json")
 	ctx.Response.SetBodyRaw(x.api.AppendCount(nil, x.request.(clientapi.CountRequest).EstimateTokens()))
@@ -396,7 +396,7 @@ func (x *completion) settle() {
 	x.holds.SettledAt = now
 	defer x.settleHolds(used, now)
 	if x.key != nil { // else the client was not authenticated
-		x.recordLedger(r, journal.Labels{Key: r.Key, Team: r.Team, Model: r.Model, Provider: r.Provider, Tags: x.tagText()})
+		x.recordLedger(r, journal.Labels{Key: r.Key, Team: r.Team, Model: r.Model, Provider: r.Provider, Tags: x.tagText(), User: r.User})
 	}
 }
 

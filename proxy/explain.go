@@ -113,6 +113,9 @@ func acceptExplained(x *completion, r *ExplainRequest) (*fasthttp.RequestHeader,
 	if err := parseExplained(x, r, to); err != nil {
 		return nil, err
 	}
+	if e := x.findUser(head); e != nil {
+		return nil, explainedRejection("the key", e)
+	}
 	facts := x.request.Describe()
 	m, ok := g.catalog.Known(facts.Model)
 	switch {
@@ -214,6 +217,10 @@ func decideExplained(ctx context.Context, x *completion) (Explained, error) {
 		text = fmt.Appendf(text, "key       %s\n", x.record.Key)
 		body = append(jsondoc.AppendEscaped(append(body, `,"key":"`...), []byte(x.record.Key)), '"')
 	}
+	if x.user.Name != "" {
+		text = fmt.Appendf(text, "user      %s\n", x.user.Name)
+		body = append(jsondoc.AppendEscaped(append(body, `,"user":"`...), []byte(x.user.Name)), '"')
+	}
 	text = d.AppendText(text)
 	if e != nil {
 		text = fmt.Appendf(text, "\nThe request is rejected: %d %s\n", e.Status, e.Code)
@@ -238,7 +245,7 @@ func decideExplained(ctx context.Context, x *completion) (Explained, error) {
 // of their provider. It returns the error if that applies to all of them.
 func foreseeSkips(x *completion, d *routing.Decision) (e *apierror.Error) {
 	skipped := 0
-	x.holds.Open(0, x.generation.accounts, x.key, x.model, x.server.now())
+	x.holds.Open(0, x.generation.accounts, x.key, x.user, x.model, x.server.now())
 	for _, i := range d.Order() {
 		t := &x.policy.Targets[i]
 		code, failed := routing.Unpriced, x.holds.CheckPriced(t)

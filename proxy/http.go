@@ -194,7 +194,7 @@ func (s *Server) serveCompletion(ctx *fasthttp.RequestCtx, to endpoint.ID, rest 
 // respondCompletionError responds with an error to a client to which nothing has been sent.
 func (s *Server) respondCompletionError(ctx *fasthttp.RequestCtx, x *completion, e *apierror.Error) {
 	x.setRouteHeaders(&ctx.Response.Header)
-	x.generation.setRateLimitHeaders(&ctx.Response.Header, x.key, s.now())
+	x.generation.setRateLimitHeaders(&ctx.Response.Header, x.key, x.holds.User(), s.now())
 	if x.disconnected || x.leavesBodyUnread(ctx) {
 		// The rest of the request, or the response, will not be read.
 		closing := *e
@@ -219,14 +219,14 @@ func appendRoute(dst []byte, random uint64, d *routing.Decision) []byte {
 	return dst
 }
 
-// setRateLimitHeaders sets response headers with what remains of the rate limits of a key and its team: for each
-// resource, those of the one of which less remains. key is nil if the client is unknown.
-func (g *generation) setRateLimitHeaders(h *fasthttp.ResponseHeader, key *access.Key, now time.Time) {
+// setRateLimitHeaders sets response headers with what remains of the rate limits of a key, its team and its user: for each
+// resource, those of the one of which least remains. key is nil if the client is unknown, and user without one.
+func (g *generation) setRateLimitHeaders(h *fasthttp.ResponseHeader, key *access.Key, user *spend.Account, now time.Time) {
 	if key == nil {
 		return
 	}
 	var requests, tokens rateLimit
-	for _, account := range [...]*spend.Account{holds.KeyAccount(g.accounts, key, now), g.accounts.Account(spend.Team, key.Team())} {
+	for _, account := range [...]*spend.Account{holds.KeyAccount(g.accounts, key, now), g.accounts.Account(spend.Team, key.Team()), user} {
 		if account != nil {
 			s := account.Remaining(now)
 			requests.tighten(rateLimit{s.Limits.RequestsPerMinute, s.Requests, s.RequestsReset})

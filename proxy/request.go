@@ -28,6 +28,7 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/internal/plugin"
 	"github.com/sluice-gateway/sluice/proxy/internal/routing"
 	"github.com/sluice-gateway/sluice/proxy/internal/routing/catalog"
+	"github.com/sluice-gateway/sluice/proxy/internal/spend"
 	"github.com/sluice-gateway/sluice/proxy/internal/telemetry"
 )
 
@@ -64,6 +65,7 @@ type exchange struct {
 	hops       int         // gateways that the request has passed through before this one
 	random     uint64      // decides whatever is decided at random
 	key        *access.Key // nil until the client is known
+	user       access.User // the person behind the key; nobody if the key does not tell them apart
 	model      *catalog.Model
 	policy     *routing.Policy // the model's
 	credential uint64          // hash that selects one of a provider's credentials
@@ -117,6 +119,9 @@ func (x *completion) accept(ctx *fasthttp.RequestCtx, to endpoint.ID, rest []byt
 	}
 	x.stream = facts.Stream
 	x.record.Stream = x.stream
+	if e := x.findUser(h); e != nil {
+		return e
+	}
 	m, ok := x.generation.catalog.Model(context.Background(), facts.Model)
 	if !ok || !key.Allows(facts.Model) {
 		if ok {
@@ -147,7 +152,10 @@ func (x *completion) accept(ctx *fasthttp.RequestCtx, to endpoint.ID, rest []byt
 	if len(x.policy.Targets) == 0 {
 		return modellist.NotFound(facts.Model)
 	}
-	x.holds.Open(s.newJournalID(), x.generation.accounts, key, m, s.now())
+	x.holds.Open(s.newJournalID(), x.generation.accounts, key, x.user, m, s.now())
+	if x.record.User = x.user.Name; x.holds.User().IsOther() {
+		x.record.User = spend.OtherUsers
+	}
 	if e := x.holds.CheckTargets(x.policy.Targets); e != nil {
 		return x.countLimit(e)
 	}
@@ -155,6 +163,15 @@ func (x *completion) accept(ctx *fasthttp.RequestCtx, to endpoint.ID, rest []byt
 		return x.countLimit(x.holds.Reserve(s.now()))
 	}
 	return x.admitTokens(to)
+}
+
+// findUser finds the person behind the key, if the key tells them apart.
+func (x *completion) findUser(head *fasthttp.RequestHeader) (e *apierror.Error) {
+	if x.key.Users() != nil {
+		doc, _ := x.request.Document()
+		x.user, e = x.key.FindUser(head, doc, x.generation.config.Router.Salt)
+	}
+	return e
 }
 
 // fitModel sets the model's routing policy, and adapts the request to the model.

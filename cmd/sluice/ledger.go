@@ -68,7 +68,7 @@ func newUsageCommand(o *options) *cobra.Command {
 	f.StringVar(&q.Since, "since", "", "first `day`, such as 2026-11-01, monday or 7d")
 	f.StringVar(&q.Until, "until", "", "last `day`")
 	f.StringVar(&q.Period, "period", "", "`period` instead of a first and last day: "+strings.Join(proxy.UsagePeriods(), ", "))
-	f.StringVar(&by, "by", "key,model", "`columns` to group by: day, key, team, model, provider, tags, gateway; \"\" for the total alone")
+	f.StringVar(&by, "by", "key,model", "`columns` to group by: day, key, team, model, provider, tags, user, gateway; \"\" for the total alone")
 	formatFlag(c, &format, proxy.UsageFormats())
 	f.BoolVar(&q.Raw, "raw", false, "add up individual requests, as far back as they are kept, instead of daily sums")
 	stateFlag(c, &dir)

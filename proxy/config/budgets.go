@@ -19,6 +19,15 @@ type Limits struct {
 	WhenDown WhenDown // NoStore if gateways do not share the limits
 }
 
+// Bounds are the limits and budgets of each of several clients.
+type Bounds struct {
+	Limits  Limits
+	Budgets []Budget
+}
+
+// Unset reports whether there are neither limits nor budgets.
+func (b *Bounds) Unset() bool { return b.Limits == (Limits{}) && len(b.Budgets) == 0 }
+
 // Budget limits the spending of a key, team, model or provider in each window of a period.
 type Budget struct {
 	Limit  cost.Nano
@@ -130,9 +139,9 @@ const maxBudget = 9_000_000
 // been read.
 type scope struct {
 	table   table
-	kind    string // "key", "identity", "team", "model" or "provider"
+	kind    string // "key", "user", "identity", "team", "model" or "provider"
 	name    string
-	index   int // of a key or an identity: its index in Config
+	index   int // of a key, its users or an identity: the index in Config
 	limits  Limits
 	budgets []Budget
 }
@@ -249,14 +258,14 @@ func (l *loader) checkScopes() {
 		}
 		fail := func(format string, args ...any) { s.table.fail(s.table.lookUp(member), member, format, args...) }
 		switch {
-		case (s.kind == "key" || s.kind == "team" || s.kind == "identity") && l.cfg.Server.Auth == AuthNone:
+		case (s.kind == "key" || s.kind == "user" || s.kind == "team" || s.kind == "identity") && l.cfg.Server.Auth == AuthNone:
 			fail(`can never apply: server.auth is "none"`)
 		case s.kind == "team" && !teams[s.name] && !byClaim:
 			fail("can never apply: no client key belongs to the team")
 		case s.kind == "provider" && len(l.targetsOf(s)) == 0 && !l.usesListedModels(s):
 			fail("can never apply: no model has a target at the provider")
 		}
-		if s.kind == "key" {
+		if s.kind == "key" || s.kind == "user" {
 			l.checkTeam(s)
 		}
 		if len(s.budgets) > 0 {
@@ -363,9 +372,9 @@ type pricedTarget struct {
 // lists of patterns.
 func (l *loader) targetsOf(s *scope) (all []pricedTarget) {
 	var patterns []Glob
-	principal := s.kind == "key" || s.kind == "identity"
+	principal := s.kind == "key" || s.kind == "user" || s.kind == "identity"
 	if principal {
-		if s.kind == "key" {
+		if s.kind != "identity" {
 			patterns = l.cfg.Keys[s.index].Models
 		} else {
 			patterns = l.cfg.Identities[s.index].Models
@@ -415,7 +424,7 @@ func (l *loader) listingProviders(s *scope) (all []*Provider) {
 
 // Budgeted reports whether there are budgets. Their counts must survive a restart.
 func (c *Config) Budgeted() bool {
-	return slices.ContainsFunc(c.Keys, func(k Key) bool { return len(k.Budgets) > 0 }) ||
+	return slices.ContainsFunc(c.Keys, func(k Key) bool { return len(k.Budgets) > 0 || k.Users != nil && len(k.Users.Budgets) > 0 }) ||
 		slices.ContainsFunc(c.Identities, func(d Identity) bool { return len(d.Budgets) > 0 }) ||
 		slices.ContainsFunc(c.Teams, func(t Team) bool { return len(t.Budgets) > 0 }) ||
 		slices.ContainsFunc(c.Models, func(m Model) bool { return len(m.Budgets) > 0 }) ||

@@ -34,7 +34,7 @@ func (c *Config) Since(old *Config) Changes {
 		Keys: change(old.Keys, c.Keys, func(k *Key) string { return k.Name }, func(a, b Key) bool {
 			// There may be very many keys, for which reflection would take too long.
 			return slices.Equal(a.Models, b.Models) && a.Secret == b.Secret && a.File == b.File && a.Digest == b.Digest && a.NotBefore.Equal(b.NotBefore) && a.Expires.Equal(b.Expires) &&
-				a.Disabled == b.Disabled && a.Limits == b.Limits && slices.Equal(a.Budgets, b.Budgets) && slices.EqualFunc(a.Digests, b.Digests, KeyDigest.equal) && a.Team == b.Team && a.Explain == b.Explain && maps.Equal(a.Tags, b.Tags)
+				a.Disabled == b.Disabled && a.Limits == b.Limits && slices.Equal(a.Budgets, b.Budgets) && slices.EqualFunc(a.Digests, b.Digests, KeyDigest.equal) && a.Team == b.Team && a.Explain == b.Explain && a.Users.equal(b.Users) && maps.Equal(a.Tags, b.Tags)
 		}),
 		Issuers: change(old.Issuers, c.Issuers, func(s *Issuer) string { return s.Name }, func(a, b Issuer) bool {
 			a.Pos = b.Pos

@@ -76,6 +76,8 @@ func TestEveryFieldOfKeyCounts(t *testing.T) {
 			*v = []config.Budget{{}}
 		case *config.Limits:
 			v.Concurrent = 1
+		case **config.Users:
+			*v = new(config.Users)
 		case *config.Position:
 			v.Line = 1
 		default:

@@ -126,6 +126,7 @@ type Key struct {
 	Team      string            // name of an entry of Config.Teams, or "" for none
 	Tags      map[string]string // nil if there are none
 	Explain   bool              // clients with the key may ask how their requests are routed
+	Users     *Users            // nil if the clients of the key are not told apart
 	Pos       Position
 }
 
@@ -406,6 +407,7 @@ type loader struct {
 	scopes          []scope                   // scopes that have limits or budgets
 	keyTargets      map[string][]pricedTarget // results of targetsOf for keys, by their patterns
 	storeTable      table
+	pseudonyms      []table        // tables with pseudonym = true
 	hasStore        bool           // store.url is in the file; it may be empty
 	secrets         map[*node]bool // values that are credentials; nil unless Options.Values
 }
@@ -438,13 +440,12 @@ func (l *loader) load(root table) {
 	l.teams(root.tables("teams"))
 	l.keys(root.tables("keys"))
 	l.issuers(root.tables("issuers"))
-	identities := root.tables("identities")
-	l.identities(identities)
+	l.identities(root.tables("identities"))
 	l.registries(root.table("registries"))
 	l.pluginTables(root.table("plugins"))
 	l.providerTables(root.table("providers"))
 	l.router(root.table("router"))
-	l.checkPseudonyms(identities)
+	l.checkPseudonyms()
 	l.models(root.tables("models"))
 	l.priceFile(root.table("pricing"))
 	l.priceTargets()

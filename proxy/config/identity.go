@@ -197,7 +197,9 @@ func (l *loader) identities(tables []table) {
 		}
 		d.Team = t.template("team")
 		d.TeamDefault = l.teamDefault(t, d.Team)
-		d.Pseudonym = t.bool("pseudonym", false)
+		if d.Pseudonym = t.bool("pseudonym", false); d.Pseudonym {
+			l.pseudonyms = append(l.pseudonyms, *t)
+		}
 		var there bool
 		if d.Models, there = t.globs("models"); !there {
 			d.Models = []Glob{"*"}
@@ -325,9 +327,9 @@ func PrincipalName(s string) bool {
 
 // checkPseudonyms checks that the salt of pseudonyms is configured. A random one would give each gateway, and each start,
 // other pseudonyms.
-func (l *loader) checkPseudonyms(tables []table) {
-	for i := range l.cfg.Identities {
-		if t := &tables[i]; l.cfg.Identities[i].Pseudonym && l.cfg.Router.Salt == "" {
+func (l *loader) checkPseudonyms() {
+	for i := range l.pseudonyms {
+		if t := &l.pseudonyms[i]; l.cfg.Router.Salt == "" {
 			t.fail(t.lookUp("pseudonym"), "pseudonym", "needs salt in [router], which must be the same for all gateways")
 		}
 	}

@@ -54,6 +54,7 @@ func (l *loader) keys(tables []table) {
 		k.Disabled = t.bool("disabled", false)
 		k.Limits, k.Budgets = l.bounds(t, "key", k.Name)
 		k.Team = l.teamOf(t)
+		k.Users = l.users(t)
 		k.Tags = t.labels("tags")
 		k.Explain = t.bool("explain", false)
 		t.finish()

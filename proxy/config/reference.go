@@ -183,6 +183,13 @@ var settings = []Setting{
 	{"keys[].budgets", TypeTables, "", "", "Budgets for requests of the key, at most one for each `per`: `[{ usd = 20, per = \"day\" }]`. See [budgets](operations.md#budgets)."},
 	{"keys[].team", TypeString, "", "", "Name of the team that the key belongs to, one of `[[teams]]`."},
 	{"keys[].tags", TypeTable, "", "", "Tags of the key, for conditions and router plugins: `{ plan = \"gold\" }`. Names and values have up to 64 letters, digits, `.`, `_` or `-`."},
+	{"keys[].users", TypeTable, "", "", "Tells the people behind the key apart: each user has limits and budgets of their own, besides those of the key, and a row in `sluice usage --by user`. See [people behind one key](identity.md#people-behind-one-key)."},
+	{"keys[].users.from", TypeString, "", "", "Required. Where a request names its user: a header such as `x-user-id`, or `body` for `user`, `metadata.user_id` or `safety_identifier`. A name has up to 256 bytes, without control characters."},
+	{"keys[].users.limits", TypeTable, "", "", "Rate limits of each user. Unset means unlimited."},
+	{"keys[].users.budgets", TypeTables, "", "", "Budgets of each user, at most one for each `per`: `[{ usd = 1, per = \"day\" }]`. See [budgets](operations.md#budgets)."},
+	{"keys[].users.required", TypeBool, "", "false", "Rejects requests that name no user, with 400. Otherwise they count for the key alone."},
+	{"keys[].users.pseudonym", TypeBool, "", "false", "Replaces the names of users by hashes with `router.salt`, in logs and in the ledger."},
+	{"keys[].users.max", TypeInteger, "1 to 1000000", "100000", "Users that are counted separately at a time. Those that have been idle for longest make room; if none has, further users share the limits and budgets of one, `other`."},
 	{"keys[].explain", TypeBool, "", "false", "Whether clients with the key may send `x-gateway-explain: 1`, which adds to the response how it was routed. With `auth = \"none\"` every client may."},
 
 	{"issuers", TypeTables, "", "", "Identity providers whose tokens (JWT) clients may send instead of a key: see [identity.md](identity.md)."},

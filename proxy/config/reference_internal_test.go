@@ -26,6 +26,7 @@ func TestReferenceHasEveryKey(t *testing.T) {
 			budgets = [{ }]
 			[[keys]]
 			digests = [{ }]
+			users = { budgets = [{ }] }
 			[[issuers]]
 			[[identities]]
 			budgets = [{ }]
@@ -264,7 +265,14 @@ func parseWith(t *testing.T, path, value string) (*Config, error) {
 		}
 		root["issuers"], root["identities"] = []any{issuer}, []any{identity}
 	}
-	if strings.HasPrefix(path, "identities[].pseudonym") {
+	if strings.HasPrefix(path, "keys[].users.") {
+		users := map[string]any{"from": "x-user-id"}
+		if strings.HasPrefix(path, "keys[].users.budgets[].") {
+			users["budgets"] = budgets
+		}
+		root["keys"].([]any)[0].(map[string]any)["users"] = users
+	}
+	if strings.HasSuffix(path, ".pseudonym") {
 		root["router"].(map[string]any)["salt"] = "pepper"
 	}
 	if key := root["keys"].([]any)[0].(map[string]any); strings.HasPrefix(path, "keys[].digests") {

@@ -55,9 +55,10 @@ type Key struct {
 	explain   bool
 	tagText   string // the tags in the ledger's format
 
-	principal *config.Identity // nil for a key of the configuration
-	account   string           // of a principal
-	series    string           // of a principal
+	principal *config.Bounds // nil for a key of the configuration
+	users     *config.Users  // nil if the clients of a key are not told apart
+	account   string         // of a principal
+	series    string         // of a principal
 }
 
 // New returns the set of the configured keys. tokens verifies what is not a key; it may be nil.
@@ -70,7 +71,7 @@ func New(keys []config.Key, tokens Verifier) *Keys {
 			name: c.Name, digest: c.Digest, models: c.Models, notBefore: c.NotBefore, expires: c.Expires, disabled: c.Disabled,
 		}
 		all[i].hash, all[i].team, all[i].tags = Hash(c.Name), c.Team, c.Tags
-		all[i].explain = c.Explain
+		all[i].explain, all[i].users = c.Explain, c.Users
 		all[i].tagText = formatTags(c.Tags)
 		k.byDigest[c.Digest] = &all[i]
 		for j, d := range c.Digests {
@@ -102,6 +103,9 @@ func (k *Key) Team() string { return k.team }
 
 // Tags returns the key's tags, which must not be changed.
 func (k *Key) Tags() map[string]string { return k.tags }
+
+// Users returns how the users of the key are told apart; nil if they are not.
+func (k *Key) Users() *config.Users { return k.users }
 
 // MayExplain reports whether the client may ask how its requests are routed.
 func (k *Key) MayExplain() bool { return k.explain }

@@ -1,6 +1,11 @@
 package access
 
 import (
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/hex"
+	"io"
 	"strconv"
 
 	"github.com/sluice-gateway/sluice/proxy/config"
@@ -17,11 +22,11 @@ type Principal struct {
 // NewPrincipals returns a function that returns principals with the rights, limits and budgets of an entry of
 // [[identities]].
 func NewPrincipals(rights *config.Identity) func(Principal) *Key {
-	tagText := formatTags(rights.Tags)
+	tagText, bounds := formatTags(rights.Tags), &config.Bounds{Limits: rights.Limits, Budgets: rights.Budgets}
 	return func(p Principal) *Key {
 		return &Key{
 			name: p.Name, hash: Hash(p.Name), team: p.Team, models: rights.Models, tags: rights.Tags, tagText: tagText, explain: rights.Explain,
-			principal: rights, account: p.Account, series: p.Series,
+			principal: bounds, account: p.Account, series: p.Series,
 		}
 	}
 }
@@ -30,8 +35,9 @@ func NewPrincipals(rights *config.Identity) func(Principal) *Key {
 // principals for each to have a series of its own.
 func Series(i int) string { return "identities[" + strconv.Itoa(i) + "]" }
 
-// Principal returns the entry of [[identities]] that gives a principal its rights; nil for a key of the configuration.
-func (k *Key) Principal() *config.Identity { return k.principal }
+// Principal returns the limits and budgets of a principal, the same for all of one entry of [[identities]]; nil for a key
+// of the configuration.
+func (k *Key) Principal() *config.Bounds { return k.principal }
 
 // Account returns the name under which what the key uses is counted.
 func (k *Key) Account() string {
@@ -47,4 +53,17 @@ func (k *Key) Series() string {
 		return k.series
 	}
 	return k.name
+}
+
+// AccountHash returns a hash of a principal's name, and of the issuer or the key that it belongs to.
+func AccountHash(of, name string) string {
+	sum := sha256.Sum256([]byte(of + "\x00" + name))
+	return hex.EncodeToString(sum[:16])
+}
+
+// Pseudonym returns the name that replaces a principal's in logs and in the ledger.
+func Pseudonym(salt, of, name string) string {
+	h := hmac.New(sha256.New, []byte(salt))
+	_, _ = io.WriteString(h, of+"\x00"+name)
+	return "p-" + base64.RawURLEncoding.EncodeToString(h.Sum(nil)[:15])
 }

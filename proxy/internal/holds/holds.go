@@ -1,5 +1,5 @@
 // Package holds keeps what one request holds from its admission until it is settled: its share of the gateway's
-// capacity, and what it may use at most of the limits and budgets of its key, team and model. A hedge and failed
+// capacity, and what it may use at most of the limits and budgets of its key, user, team and model. A hedge and failed
 // attempts have further holds on the same accounts, and each attempt has one on its provider's (Attempt).
 //
 // Package estimate computes what a request may need, package booking what it is booked at if its outcome is unknown, and
@@ -33,7 +33,7 @@ type Holds struct {
 	Limit       *apierror.Error // why a target was skipped: for its provider's limits or budgets, or without a price; nil if none was
 
 	accounts   *spend.Accounts
-	scopes     spend.Scopes // of the key, the team and the model
+	scopes     spend.Scopes // of the key, its user, the team and the model
 	model      *catalog.Model
 	need       spend.Need      // estimate of what the request uses
 	request    spend.Hold      // on scopes
@@ -54,16 +54,23 @@ type Attempt struct {
 // Settle replaces the hold on the provider's account by what the attempt has used. Further calls do nothing.
 func (a *Attempt) Settle(used spend.Used, now time.Time) { a.hold.Settle(used, now) }
 
-// Open sets the accounts of a request. id is its ID in the journal, 0 without one.
-func (h *Holds) Open(id uint64, accounts *spend.Accounts, key *access.Key, m *catalog.Model, now time.Time) {
+// Open sets the accounts of a request. id is its ID in the journal, 0 without one, and user may be nobody.
+func (h *Holds) Open(id uint64, accounts *spend.Accounts, key *access.Key, user access.User, m *catalog.Model, now time.Time) {
 	h.ID, h.accounts, h.model = id, accounts, m
 	h.scopes = spend.Scopes{
 		spend.Key:   KeyAccount(accounts, key, now),
 		spend.Team:  accounts.Account(spend.Team, key.Team()),
 		spend.Model: accounts.Account(spend.Model, m.ID),
 	}
+	if user != (access.User{}) {
+		u := key.Users()
+		h.scopes[spend.User] = accounts.User(key.Name(), user.Account, key.Name()+"/"+user.Name, &u.Bounds, u.Max, now)
+	}
 	h.pricedOnly = h.scopes.PricedOnly()
 }
+
+// User returns the account of the request's user; nil without one.
+func (h *Holds) User() *spend.Account { return h.scopes[spend.User] }
 
 // KeyAccount returns the account of a key or a principal; nil if it has neither limits nor budgets.
 func KeyAccount(accounts *spend.Accounts, key *access.Key, now time.Time) *spend.Account {

@@ -38,7 +38,7 @@ func open(t *testing.T, key, provider cost.Nano) (*holds.Holds, *spend.Accounts,
 		t.Fatal(e)
 	}
 	h := new(holds.Holds)
-	h.Open(7, accounts, client, &catalog.Model{ID: "m"}, now)
+	h.Open(7, accounts, client, access.User{}, &catalog.Model{ID: "m"}, now)
 	return h, accounts, r
 }
 

@@ -1,13 +1,8 @@
 package identity
 
 import (
-	"crypto/hmac"
-	"crypto/sha256"
-	"encoding/base64"
-	"encoding/hex"
 	"errors"
 	"fmt"
-	"io"
 	"slices"
 	"strings"
 
@@ -84,9 +79,9 @@ func (r *rule) principal(t *token, from *config.Issuer) (*access.Key, error) {
 		}
 	}
 	// The account is that of issuer and name, also if a rule or pseudonym changes later.
-	p := access.Principal{Account: from.Name + ":" + accountHash(from.URL, name), Series: r.series, Team: team}
+	p := access.Principal{Account: from.Name + ":" + access.AccountHash(from.URL, name), Series: r.series, Team: team}
 	if r.salt != "" {
-		name = pseudonym(r.salt, from.URL, name)
+		name = access.Pseudonym(r.salt, from.URL, name)
 	}
 	p.Name = from.Name + ":" + name
 	return r.make(p), nil
@@ -110,17 +105,4 @@ func (t *token) fill(parts []string) (string, error) {
 		b.WriteString(text)
 	}
 	return b.String(), nil
-}
-
-// accountHash returns a hash of an issuer and a principal's name.
-func accountHash(issuer, name string) string {
-	sum := sha256.Sum256([]byte(issuer + "\x00" + name))
-	return hex.EncodeToString(sum[:16])
-}
-
-// pseudonym returns the name that replaces a principal's.
-func pseudonym(salt, issuer, name string) string {
-	h := hmac.New(sha256.New, []byte(salt))
-	_, _ = io.WriteString(h, issuer+"\x00"+name)
-	return "p-" + base64.RawURLEncoding.EncodeToString(h.Sum(nil)[:15])
 }

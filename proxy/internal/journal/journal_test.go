@@ -66,7 +66,7 @@ func usage(t testing.TB, dir string, q journal.Query) *journal.Usage {
 func spent(j *journal.Journal) map[string]cost.Nano {
 	all := make(map[string]cost.Nano)
 	j.Replay(func(e journal.Entry) {
-		name := []string{"key ", "team ", "model ", "provider "}[e.Kind] + e.Name
+		name := []string{"key ", "team ", "model ", "provider ", "user "}[e.Kind] + e.Name
 		all[name] += e.Amount
 		all["uncertain "+name] += e.Uncertain
 	}, func(a journal.Adjustment) { all["adjusted "+a.Name] += a.Credit })

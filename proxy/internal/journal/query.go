@@ -21,11 +21,12 @@ const (
 	ByModel
 	ByProvider
 	ByTags
+	ByUser
 	ByGateway // only of several gateways, see Merge
 	columns   = iota
 )
 
-var columnNames = [columns]string{ByDay: "day", ByKey: "key", ByTeam: "team", ByModel: "model", ByProvider: "provider", ByTags: "tags", ByGateway: "gateway"}
+var columnNames = [columns]string{ByDay: "day", ByKey: "key", ByTeam: "team", ByModel: "model", ByProvider: "provider", ByTags: "tags", ByUser: "user", ByGateway: "gateway"}
 
 // String returns the column's name.
 func (c Column) String() string { return columnNames[c] }

@@ -343,15 +343,16 @@ func appendEnd(dst []byte, records int64) []byte {
 type Labels struct {
 	Key, Team, Model, Provider string
 	Tags                       string // in the form shown to operators, such as "plan=gold region=eu"
+	User                       string // person behind the key
 }
 
-func (l *Labels) fields() [5]*string {
-	return [...]*string{&l.Key, &l.Team, &l.Model, &l.Provider, &l.Tags}
+func (l *Labels) fields() [6]*string {
+	return [...]*string{&l.Key, &l.Team, &l.Model, &l.Provider, &l.Tags, &l.User}
 }
 
 // scopeNames returns the labels that can have budgets, indexed by the kind of scope.
 func (l *Labels) scopeNames() [scopeKinds]*string {
-	return [...]*string{&l.Key, &l.Team, &l.Model, &l.Provider}
+	return [...]*string{&l.Key, &l.Team, &l.Model, &l.Provider, &l.User}
 }
 
 // maxLabel is the maximum length of a label, in bytes, so that a set of labels fits in a record. Names in the
@@ -359,14 +360,18 @@ func (l *Labels) scopeNames() [scopeKinds]*string {
 const maxLabel = 1 << 10
 
 func appendLabels(dst []byte, l *Labels, number uint32) []byte {
-	n := headSize + 4
-	for _, s := range l.fields() {
+	n, fields := headSize+4, l.fields()
+	last := len(fields)
+	if l.User == "" { // as in files from before there were users
+		last--
+	}
+	for _, s := range fields[:last] {
 		n += 2 + min(len(*s), maxLabel)
 	}
 	dst, b := begin(dst, kindLabels, 0, (n+unit-1)/unit*unit, 0)
 	little.PutUint32(b[8:], number)
 	b = b[12:]
-	for _, s := range l.fields() {
+	for _, s := range fields[:last] {
 		text := (*s)[:min(len(*s), maxLabel)]
 		little.PutUint16(b, uint16(len(text)))
 		b = b[2+copy(b[2:], text):]
@@ -381,6 +386,9 @@ func readLabels(b []byte, l *Labels) (number uint32, ok bool) {
 	}
 	number, b = little.Uint32(b[8:]), b[12:]
 	for _, s := range l.fields() {
+		if s == &l.User && len(b) < 2 {
+			break
+		}
 		if len(b) < 2 {
 			return 0, false
 		}

@@ -17,6 +17,7 @@ const (
 	_ = uint(spend.Team-1) * uint(1-spend.Team)
 	_ = uint(spend.Model-2) * uint(2-spend.Model)
 	_ = uint(spend.Provider-3) * uint(3-spend.Provider)
+	_ = uint(spend.User-4) * uint(4-spend.User)
 )
 
 // Budgets returns the journal as a spend.Journal.

@@ -30,13 +30,13 @@ type state struct {
 	adjustments []Adjustment
 }
 
-// scope is a key, team, model or provider, which can have budgets.
+// scope is a key, team, model, provider or user, which can have budgets.
 type scope struct {
-	kind byte // index of a field of Labels
+	kind byte // index into Labels.scopeNames
 	name string
 }
 
-const scopeKinds = 4 // key, team, model, provider: the first fields of Labels
+const scopeKinds = 5 // of Labels.scopeNames
 
 // labelled is a numbered set of labels.
 type labelled struct {

@@ -1,6 +1,8 @@
 package spend_test
 
 import (
+	"fmt"
+	"runtime"
 	"testing"
 	"time"
 
@@ -39,4 +41,55 @@ func benchmark(b *testing.B, store spend.Store, when config.WhenDown) {
 		}
 		h.Settle(spend.Used{Tokens: 5, Cost: 600}, now)
 	}
+}
+
+// BenchmarkUsers measures what the users of a key add to a request, and how much memory each of 100,000 takes.
+func BenchmarkUsers(b *testing.B) {
+	const users = 100_000
+	limits, day := config.Limits{RequestsPerMinute: 1 << 36}, budget(1<<52, config.PerDay)
+	bounds := &config.Bounds{Limits: limits, Budgets: []config.Budget{day}}
+	need := &spend.Need{Prompt: 2, Completion: 10, Fixed: 700, PerMillion: 15_000_000, MaxTokens: 8000, Estimate: 900}
+	names := make([]string, users)
+	for n := range names {
+		names[n] = fmt.Sprintf("%032x", n)
+	}
+	for _, with := range []bool{false, true} {
+		b.Run(fmt.Sprintf("users=%t", with), func(b *testing.B) {
+			a := open(b, spend.NewBook(spend.Options{}), spend.Limit{Scope: keyScope, Limits: limits, Budgets: []config.Budget{day}})
+			key := a.Account(spend.Key, "k")
+			request := func(n int) {
+				s := spend.Scopes{spend.Key: key}
+				if with {
+					s[spend.User] = a.User("k", names[n%users], "k/"+names[n%users], bounds, users, now)
+				}
+				var h spend.Hold
+				if e := h.Reserve(s, need, now); e != nil {
+					b.Fatal(e)
+				}
+				h.Settle(spend.Used{Tokens: 5, Cost: 600}, now)
+			}
+			before := heap()
+			for n := range users {
+				request(n)
+			}
+			size := float64(heap()-before) / users
+			b.ReportAllocs()
+			n := 0
+			for b.Loop() {
+				request(n)
+				n += 7919
+			}
+			if with {
+				b.ReportMetric(size, "B/user")
+			}
+		})
+	}
+}
+
+// heap returns the bytes in use after a collection.
+func heap() uint64 {
+	var m runtime.MemStats
+	runtime.GC()
+	runtime.ReadMemStats(&m)
+	return m.HeapAlloc
 }

@@ -15,7 +15,7 @@ import (
 
 // Book holds what all scopes have used. It outlives configurations.
 type Book struct {
-	zone    *time.Location
+	zone    *calendar
 	journal Journal       // nil if nothing is persisted
 	events  func(Event)   // may be nil
 	process uint64        // random number of this process, in the IDs of holds
@@ -24,10 +24,11 @@ type Book struct {
 
 	mu         sync.Mutex // the mutex of a usage may be locked while it is held, but not the other way round
 	usages     map[Scope]*usage
-	sharing    map[Scope]*usage // the usages with something shared
-	principals int              // number of usages of principals
-	most       int              // number above which idle ones are forgotten
-	evictedAt  time.Time        // when idle principals were last searched for
+	sharing    map[Scope]*usage  // the usages with something shared
+	principals int               // number of usages of principals
+	groups     map[string]*group // of the users of keys, by key
+	most       int               // number above which idle ones are forgotten
+	evictedAt  time.Time         // when idle principals were last searched for
 }
 
 // Options configures a Book. The zero value counts in memory, in UTC.
@@ -79,10 +80,7 @@ const (
 
 // NewBook returns an empty book.
 func NewBook(o Options) *Book {
-	b := &Book{zone: o.Zone, journal: o.Journal, events: o.Events, process: rand.Uint64(), most: cmp.Or(o.Principals, maxPrincipals), usages: make(map[Scope]*usage), sharing: make(map[Scope]*usage)}
-	if b.zone == nil {
-		b.zone = time.UTC
-	}
+	b := &Book{zone: newCalendar(o.Zone), journal: o.Journal, events: o.Events, process: rand.Uint64(), most: cmp.Or(o.Principals, maxPrincipals), usages: make(map[Scope]*usage), sharing: make(map[Scope]*usage), groups: make(map[string]*group)}
 	if o.Store != nil {
 		b.sync = newSyncer(b, &o)
 	}
@@ -162,8 +160,8 @@ type Account struct {
 
 	releases uint8 // bit set of the periods whose budgets release unknown outcomes
 
-	title  string           // name of a principal in messages; "" for a configured scope
-	rights *config.Identity // of a principal
+	title  string         // name of a principal in messages; "" for a configured scope
+	bounds *config.Bounds // of a principal
 }
 
 func newAccount(b *Book, s Scope, limits config.Limits, budgets []config.Budget, u *usage) *Account {
@@ -250,7 +248,7 @@ func (b *Book) usage(s Scope) (u *usage, isNew bool) {
 	defer b.mu.Unlock()
 	u = b.usages[s]
 	if u == nil {
-		u, isNew = new(usage), true
+		u, isNew = newUsage(), true
 		b.usages[s] = u
 	}
 	u.gone = false

@@ -17,7 +17,7 @@ import (
 )
 
 // reserve reserves an amount for a principal.
-func reserve(a *spend.Accounts, n int, rights *config.Identity, amount cost.Nano, at time.Time) (*spend.Hold, *apierror.Error) {
+func reserve(a *spend.Accounts, n int, rights *config.Bounds, amount cost.Nano, at time.Time) (*spend.Hold, *apierror.Error) {
 	h := new(spend.Hold)
 	e := h.Reserve(spend.Scopes{spend.Key: a.Principal(fmt.Sprint("idp:", n), fmt.Sprint("idp:user-", n), rights, at)}, &spend.Need{Fixed: amount}, at)
 	return h, e
@@ -25,7 +25,7 @@ func reserve(a *spend.Accounts, n int, rights *config.Identity, amount cost.Nano
 
 func TestPrincipalsHaveOwnLimits(t *testing.T) {
 	a := open(t, spend.NewBook(spend.Options{}))
-	rights := &config.Identity{Limits: config.Limits{RequestsPerMinute: 2}, Budgets: []config.Budget{budget(100, config.PerDay)}}
+	rights := &config.Bounds{Limits: config.Limits{RequestsPerMinute: 2}, Budgets: []config.Budget{budget(100, config.PerDay)}}
 	for n := range 3 {
 		for range 2 {
 			if _, e := reserve(a, n, rights, 50, now); e != nil {
@@ -42,11 +42,11 @@ func TestPrincipalsHaveOwnLimits(t *testing.T) {
 	if e == nil || !strings.Contains(e.Message, "budget of the identity idp:user-1 per day") || e.Cause.(*spend.LimitError).Scope.Name != "idp:user-1" {
 		t.Errorf("beyond the budget: %v, %v", e, e.Cause)
 	}
-	if a.Principal("idp:1", "idp:user-1", new(config.Identity), now) != nil {
+	if a.Principal("idp:1", "idp:user-1", new(config.Bounds), now) != nil {
 		t.Error("a principal without limits has an account")
 	}
 	// Another rule for the same principal counts what it has used so far.
-	_, e = reserve(a, 1, &config.Identity{Budgets: []config.Budget{budget(120, config.PerDay)}}, 21, now)
+	_, e = reserve(a, 1, &config.Bounds{Budgets: []config.Budget{budget(120, config.PerDay)}}, 21, now)
 	if e == nil || e.Status != 429 {
 		t.Errorf("beyond the budget of another rule: %v", e)
 	}
@@ -54,7 +54,7 @@ func TestPrincipalsHaveOwnLimits(t *testing.T) {
 
 // TestEvictionGivesNothingBack checks that a principal which was forgotten finds its budget as it was.
 func TestEvictionGivesNothingBack(t *testing.T) {
-	rights := &config.Identity{Limits: config.Limits{RequestsPerMinute: 1}, Budgets: []config.Budget{budget(100, config.PerDay)}}
+	rights := &config.Bounds{Limits: config.Limits{RequestsPerMinute: 1}, Budgets: []config.Budget{budget(100, config.PerDay)}}
 	for name, journal := range map[string]spend.Journal{"with a journal": newMemoryJournal(), "without one": nil} {
 		t.Run(name, func(t *testing.T) {
 			const most, all = 100, 300
@@ -114,7 +114,7 @@ func TestEvictionGivesNothingBack(t *testing.T) {
 
 // TestIdleRateIsForgotten checks that a principal is not forgotten while its rate limit counts earlier requests.
 func TestIdleRateIsForgotten(t *testing.T) {
-	rights := &config.Identity{Limits: config.Limits{RequestsPerMinute: 1}}
+	rights := &config.Bounds{Limits: config.Limits{RequestsPerMinute: 1}}
 	c := &clock{at: now}
 	b := spend.NewBook(spend.Options{Principals: 10})
 	a := open(t, b)
@@ -144,7 +144,7 @@ func TestIdleRateIsForgotten(t *testing.T) {
 // killed and starts again. No budget is exceeded, and most of each is spent.
 func TestPrincipalsOfFourGateways(t *testing.T) {
 	const principals, limit = 20, 10_000
-	rights := &config.Identity{Budgets: []config.Budget{shared(limit, config.PerDay)}}
+	rights := &config.Bounds{Budgets: []config.Budget{shared(limit, config.PerDay)}}
 	c := &clock{at: now}
 	store := spendtest.NewStore(c.now)
 	journals := make([]*memoryJournal, 4)
@@ -188,5 +188,41 @@ func TestPrincipalsOfFourGateways(t *testing.T) {
 		if got := spent[n].Load(); got > limit || got < limit/2 {
 			t.Errorf("principal %d has spent %d of %d", n, got, limit)
 		}
+	}
+}
+
+// TestUsersShareBeyondMost checks that the users of a key are counted separately up to a number, beyond which they share
+// one account until others have been idle; and that the users of another key do not count.
+func TestUsersShareBeyondMost(t *testing.T) {
+	const most = 8
+	bounds := &config.Bounds{Limits: config.Limits{RequestsPerMinute: 1}}
+	c := &clock{at: now}
+	b := spend.NewBook(spend.Options{})
+	a := open(t, b)
+	use := func(key string, n int) (other bool, e *apierror.Error) {
+		user := a.User(key, fmt.Sprint(n), fmt.Sprint(key, "/user-", n), bounds, most, c.now())
+		h := new(spend.Hold)
+		if e = h.Reserve(spend.Scopes{spend.User: user}, &spend.Need{}, c.now()); e == nil {
+			h.Settle(spend.Used{}, c.now())
+		}
+		return user.IsOther(), e
+	}
+	for n := range most {
+		if other, e := use("k", n); other || e != nil {
+			t.Fatalf("user %d: other is %t, %v", n, other, e)
+		}
+	}
+	if other, e := use("l", 0); other || e != nil {
+		t.Errorf("a user of another key: other is %t, %v", other, e)
+	}
+	if other, e := use("k", most); !other || e != nil {
+		t.Errorf("the first user beyond: other is %t, %v", other, e)
+	}
+	if other, e := use("k", most+1); !other || e == nil || e.Message != "The user is limited to 1 requests per minute. Retry in 1m0s." {
+		t.Errorf("the second user beyond: other is %t, %v", other, e)
+	}
+	c.move(5 * time.Minute)
+	if other, e := use("k", most); other || e != nil {
+		t.Errorf("after others have been idle: other is %t, %v", other, e)
 	}
 }

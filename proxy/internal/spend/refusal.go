@@ -90,7 +90,7 @@ func (a *Account) rateLimited(l LimitKind, wait time.Duration, remaining, needed
 	e := apierror.Invalid("rate_limit_exceeded", "", "")
 	e.Status, e.Kind, e.RetryAfter, e.Cause = 429, apierror.KindRateLimit, wait, cause
 	what := limitTexts[l]
-	switch own := a.scope.Kind == Key; {
+	switch own := a.scope.Kind == Key || a.scope.Kind == User; {
 	case !own && l == LimitConcurrent:
 		e.Message = fmt.Sprintf("The %s has reached its limit of %s.", a.who(), what)
 	case !own:
@@ -109,7 +109,7 @@ func (a *Account) promptTooLong(prompt int64) *apierror.Error {
 	e := a.rateLimited(LimitTokens, 0, 0, 0)
 	e.NoRetry = true
 	e.Message = fmt.Sprintf("The %s is limited to fewer tokens per minute than the prompt has, which are about %d.", a.who(), prompt)
-	if a.scope.Kind == Key {
+	if a.scope.Kind == Key || a.scope.Kind == User {
 		e.Message = fmt.Sprintf("The %s is limited to %d tokens per minute, and the prompt has about %d.", a.self(), a.limits.TokensPerMinute, prompt)
 	}
 	return e

@@ -15,8 +15,8 @@ import (
 // usage. The state of shared budgets is in the windows of the usage.
 type shared struct {
 	account    *Account // the account in the latest configuration, whose limits are reported
-	requests   grant
-	tokens     grant
+	requests   rateGrant
+	tokens     rateGrant
 	concurrent grant
 
 	leased time.Time // until when grants of rates and concurrent requests may be used
@@ -37,10 +37,9 @@ type shared struct {
 
 // grant is what this gateway has been granted of one counter.
 type grant struct {
-	granted int64  // including what has been used
-	used    int64  // only for rates
-	recent  recent // only for rates
-	size    int64  // how much was free after the last reply
+	granted int64 // including what has been used
+	used    int64 // only for rates
+	size    int64 // how much was free after the last reply
 
 	known bool          // the fields below are from a reply
 	left  int64         // how much was left for all gateways, as of the last reply
@@ -48,6 +47,12 @@ type grant struct {
 
 	want  int64 // what all waiting requests need together
 	least int64 // the smallest part of it that would suffice for one of them
+}
+
+// rateGrant is what this gateway has been granted of a rate.
+type rateGrant struct {
+	grant
+	recent recent
 }
 
 // recent counts how much of a rate this gateway has used in the last 60 to 70 seconds, in slots of ten seconds. It is
@@ -169,7 +174,7 @@ func (a *Account) freeRates(now time.Time) (requests, tokens, concurrent int64) 
 		}
 		return g.free(g.used, held)
 	}
-	return free(l.RequestsPerMinute, &s.requests, 0), free(l.TokensPerMinute, &s.tokens, u.reserved), free(l.Concurrent, &s.concurrent, u.inflight)
+	return free(l.RequestsPerMinute, &s.requests.grant, 0), free(l.TokensPerMinute, &s.tokens.grant, u.reserved), free(l.Concurrent, &s.concurrent, u.inflight)
 }
 
 // checkSharedRates checks the grants for an account's limits, for a request that reserves tokens. lacks reports that
@@ -189,7 +194,7 @@ func (a *Account) checkSharedRates(i int, n *Need, reserved int64, now time.Time
 		g          *grant
 		need, free int64
 	}{
-		{LimitConcurrent, &s.concurrent, one, concurrent}, {LimitRequests, &s.requests, one, requests}, {LimitTokens, &s.tokens, reserved, tokens},
+		{LimitConcurrent, &s.concurrent, one, concurrent}, {LimitRequests, &s.requests.grant, one, requests}, {LimitTokens, &s.tokens.grant, reserved, tokens},
 	} {
 		if c.need == 0 {
 			continue
@@ -278,7 +283,7 @@ func (w *window) free(b *config.Budget) cost.Nano {
 // report fills in a report of the scope. What the report gives back is no longer free from then on. A background report
 // gives back unused grants and asks for more ahead of need; an idle scope keeps a small part of its budgets, or asks for
 // it, so that it can be used while the store is down. The last report gives back everything that is not held.
-func (u *usage) report(r *Report, y *syncer, zone *time.Location, now time.Time, background, last bool) {
+func (u *usage) report(r *Report, y *syncer, zone *calendar, now time.Time, background, last bool) {
 	s := u.shared
 	a := s.account
 	u.roll(y.storeTime(now), zone)
@@ -387,10 +392,10 @@ func (u *usage) apply(r *Report, reply *Reply, y *syncer, sent time.Time) {
 			return
 		}
 		c, has := &r.Counters[i], &reply.Counters[i]
-		g, held := &s.requests, int64(0)
+		g, held := &s.requests.grant, int64(0)
 		switch c.Of {
 		case Tokens:
-			g, held = &s.tokens, u.reserved
+			g, held = &s.tokens.grant, u.reserved
 		case Concurrent:
 			g, held = &s.concurrent, u.inflight
 		case Money:
@@ -475,8 +480,8 @@ func (s *shared) remaining(u *usage, r *Remaining, now time.Time) {
 		used := time.Duration(float64(limit-*remains) / float64(limit) * float64(time.Minute))
 		*reset = max(*reset, used.Round(time.Millisecond))
 	}
-	lower(&s.requests, r.Limits.RequestsPerMinute, 0, &r.Requests, &r.RequestsReset)
-	lower(&s.tokens, r.Limits.TokensPerMinute, u.reserved, &r.Tokens, &r.TokensReset)
+	lower(&s.requests.grant, r.Limits.RequestsPerMinute, 0, &r.Requests, &r.RequestsReset)
+	lower(&s.tokens.grant, r.Limits.TokensPerMinute, u.reserved, &r.Tokens, &r.TokensReset)
 }
 
 // sharesPeriod reports whether the account shares its budget of a period.
@@ -504,18 +509,21 @@ func (a *Account) share(now time.Time) bool {
 			return false
 		}
 		u.shared = new(shared)
+		for p := range u.windows {
+			u.windows[p].remote = new(remote)
+		}
 		u.shared.requests.recent.add(u.requests.Level(), now)
 		u.shared.tokens.recent.add(u.tokens.Level(), now)
 	}
 	s := u.shared
 	s.account = a
 	if !a.sharesRates() {
-		s.requests, s.tokens = grant{used: s.requests.used, recent: s.requests.recent}, grant{used: s.tokens.used, recent: s.tokens.recent}
+		s.requests.grant, s.tokens.grant = grant{used: s.requests.used}, grant{used: s.tokens.used}
 		s.concurrent = grant{}
 	}
 	for p := range u.windows {
 		if w := &u.windows[p]; !a.sharesPeriod(config.Period(p)) {
-			w.grant, w.others, w.elsewhere = grant{}, 0, 0
+			*w.remote = remote{}
 		}
 	}
 	return true

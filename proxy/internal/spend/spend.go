@@ -1,4 +1,4 @@
-// Package spend bounds what keys, teams, models and providers use and spend: requests and tokens a minute, requests in
+// Package spend bounds what keys, their users, teams, models and providers use and spend: requests and tokens a minute, requests in
 // flight, and budgets of money in calendar windows. Before a request is sent, it reserves what it may need of all its
 // scopes, or of none. When its usage is known, it settles the reservation. In between, the reservation is a hold.
 // Spending and holds together never exceed a strict budget, however requests race, unless a provider reports more usage
@@ -37,16 +37,17 @@ const (
 	Team
 	Model
 	Provider
+	User // a person behind a key
 
-	kinds = int(Provider) + 1
+	kinds = int(User) + 1
 )
 
-var kindNames = [kinds]string{"key", "team", "model", "provider"}
+var kindNames = [kinds]string{"key", "team", "model", "provider", "user"}
 
 // String returns the kind's name in the configuration.
 func (k Kind) String() string { return kindNames[k] }
 
-// Scope is a key, team, model or provider.
+// Scope is a key, team, model, provider or user.
 type Scope struct {
 	Kind Kind
 	Name string

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strconv"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/sluice-gateway/sluice/proxy/config"
@@ -28,6 +29,7 @@ type usage struct {
 
 	// Of a principal.
 	principal bool
+	group     *group    // nil without one
 	persisted bool      // the journal has what was used
 	account   *Account  // its latest account; guarded by the mutex of the Book, like touched
 	touched   time.Time // when its account was last asked for
@@ -46,19 +48,66 @@ type credit struct {
 // It contains the holds that were made in it. A hold that outlasts its window does not count in later ones, because
 // what it settles was spent in its own.
 type window struct {
-	start, end time.Time // end is zero for a window that never ends
-	spent      cost.Nano
-	uncertain  cost.Nano // part of spent that is booked for unknown outcomes, minus what adjustments have given back of it
-	held       cost.Nano // the most that requests in flight can cost
-	estimated  cost.Nano // what requests in flight probably cost
-	credit     cost.Nano // by how much the limit was raised in this window
-	refused    int64     // requests rejected because too little was left
-	warned     bool      // EventWarned was sent
+	*span
+	spent     cost.Nano
+	uncertain cost.Nano // part of spent that is booked for unknown outcomes, minus what adjustments have given back of it
+	held      cost.Nano // the most that requests in flight can cost
+	estimated cost.Nano // what requests in flight probably cost
+	credit    cost.Nano // by how much the limit was raised in this window
+	refused   int64     // requests rejected because too little was left
+	warned    bool      // EventWarned was sent
+	*remote             // unshared unless something of the scope is or was shared
+}
 
-	// For a shared budget, as of the store's last reply.
+// span is when a window starts and ends. All usages share it, because there may be very many.
+type span struct {
+	start, end time.Time // end is zero for a window that never ends
+}
+
+// remote is the part of a window that the store counts, as of its last reply.
+type remote struct {
 	grant     grant
 	others    cost.Nano // what other gateways have used
 	elsewhere cost.Nano // what other gateways were granted and have not used
+}
+
+// noSpan is that of windows which were not needed yet. It never changes.
+var noSpan = new(span)
+
+// unshared is the remote part of windows that are not shared. It never changes.
+var unshared remote
+
+// newUsage returns the usage of a scope that has used nothing.
+func newUsage() *usage {
+	u := new(usage)
+	for p := range u.windows {
+		u.windows[p] = window{span: noSpan, remote: &unshared}
+	}
+	return u
+}
+
+// calendar finds the windows of a time zone. It is safe for concurrent use.
+type calendar struct {
+	zone    *time.Location
+	current [config.Periods]atomic.Pointer[span] // the windows that were found last
+}
+
+func newCalendar(zone *time.Location) *calendar {
+	if zone == nil {
+		zone = time.UTC
+	}
+	return &calendar{zone: zone}
+}
+
+// window returns the window of a period that contains a time.
+func (c *calendar) window(per config.Period, at time.Time) *span {
+	if w := c.current[per].Load(); w != nil && !at.Before(w.start) && at.Before(w.end) {
+		return w
+	}
+	w := new(span)
+	w.start, w.end = per.Window(at, c.zone)
+	c.current[per].Store(w)
+	return w
 }
 
 // left returns how much of a budget another hold can take.
@@ -71,7 +120,7 @@ func (w *window) left(b *config.Budget) cost.Nano {
 
 // roll starts new windows for those that have ended at now. It returns now, or the latest time it was called with if
 // that is later: requests read the clock before they take the lock, and clocks can be set back.
-func (u *usage) roll(now time.Time, zone *time.Location) time.Time {
+func (u *usage) roll(now time.Time, zone *calendar) time.Time {
 	if now.Before(u.latest) {
 		return u.latest
 	}
@@ -79,8 +128,10 @@ func (u *usage) roll(now time.Time, zone *time.Location) time.Time {
 	for p := range u.windows {
 		w, per := &u.windows[p], config.Period(p)
 		if per != config.PerTotal && !now.Before(w.end) {
-			*w = window{}
-			w.start, w.end = per.Window(now, zone)
+			if w.remote != &unshared {
+				*w.remote = remote{}
+			}
+			*w = window{span: zone.window(per, now), remote: w.remote}
 		}
 	}
 	return now
@@ -135,14 +186,14 @@ func (a *Account) spend(per int, amount, uncertain cost.Nano) {
 }
 
 // adjust raises the limit of a budget in the current window, if c belongs to that.
-func (u *usage) adjust(c *Adjustment, zone *time.Location, now time.Time) {
+func (u *usage) adjust(c *Adjustment, zone *calendar, now time.Time) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	u.adjustWindow(c, zone, now)
 }
 
 // adjustWindow is like adjust for a caller that holds the mutex.
-func (u *usage) adjustWindow(c *Adjustment, zone *time.Location, now time.Time) {
+func (u *usage) adjustWindow(c *Adjustment, zone *calendar, now time.Time) {
 	u.roll(now, zone)
 	w := &u.windows[c.Per]
 	if c.At.Before(w.start) {

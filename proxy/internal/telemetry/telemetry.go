@@ -28,6 +28,7 @@ type Record struct {
 	Trace     string // the client's traceparent (W3C Trace Context); "" if it sent none
 	Span      SpanContext
 	Key       string // name of the client key or the principal
+	User      string // person behind the key; "" if unknown
 	Series    string // label of the key's metrics; "" means Key
 	Team      string // the key's team; "" if it has none
 	Status    int    // as sent to the client; 499 if it disconnected before the response was complete
@@ -205,6 +206,7 @@ func (r *Record) writeFields(took time.Duration, to fieldWriter) {
 		text("trace", hex.EncodeToString(r.Span.TraceID[:]))
 	}
 	text("key", r.Key)
+	text("user", r.User)
 	text("code", r.Code)
 	text("model", r.Model)
 	text("provider", r.Provider)

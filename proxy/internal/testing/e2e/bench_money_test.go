@@ -47,3 +47,33 @@ func BenchmarkBudgets(b *testing.B) {
 		}
 	}
 }
+
+// BenchmarkUsers compares the CPU time of requests, client and provider included, between gateways whose key has limits
+// and a budget, and those whose key also has 100,000 users with limits and budgets of their own: in memory, and in a
+// journal.
+func BenchmarkUsers(b *testing.B) {
+	provider := serveBench(b, fixedResponse("application/json", `{"id":"c","object":"chat.completion","created":1,"model":"gpt","choices":[{"index":0,"message":{"role":"assistant","content":"Hi"},"finish_reason":"stop"}],"usage":{"prompt_tokens":50,"completion_tokens":120,"total_tokens":170}}`))
+	const (
+		key   = `limits = { requests_per_minute = 1_000_000_000 }, budgets = [{ usd = 1_000_000, per = "day" }]`
+		users = `users = { from = "body", limits = { requests_per_minute = 20_000 }, budgets = [{ usd = 1, per = "day" }] }`
+	)
+	kinds := []struct {
+		name, users string
+		state       bool
+	}{{"key", "", false}, {"users", users, false}, {"key-journal", "", true}, {"users-journal", users, true}}
+	const rounds, perRound = 60, 100
+	do := make([]func(), len(kinds))
+	for i, k := range kinds {
+		g := proxytest.StartWith(b, budgetConfiguration("http://"+provider, strings.Replace(key, ", budgets", "\nbudgets", 1)+"\n"+k.users, "", "", ""), func(o *proxy.Options) {
+			if k.state {
+				o.StateDir = b.TempDir()
+			}
+		})
+		do[i] = benchRequest(b, g.Addr, strings.Replace(budgetRequest(100, false), "{", fmt.Sprintf(`{"user":%q,`, benchUser), 1))
+	}
+	for b.Loop() {
+		took := alternate(rounds, perRound, do)
+		b.ReportMetric(medianRatio(took[1], took[0]), "users/key")
+		b.ReportMetric(medianRatio(took[3], took[2]), "users/key-journal")
+	}
+}

@@ -108,7 +108,12 @@ func benchRequest(b *testing.B, addr, body string) func() {
 	b.Cleanup(func() { conn.Close() })
 	r, response := bufio.NewReaderSize(conn, 64<<10), new(fasthttp.Response)
 	request := fmt.Appendf(nil, "POST /v1/chat/completions HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer %s\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s", proxytest.Key, len(body), body)
+	user, n := bytes.Index(request, []byte(benchUser)), 0
 	return func() {
+		if user >= 0 {
+			n++
+			copy(request[user:], fmt.Appendf(nil, "user-%06d", n%100_000))
+		}
 		if _, err := conn.Write(request); err != nil {
 			b.Fatal(err)
 		}
@@ -117,6 +122,9 @@ func benchRequest(b *testing.B, addr, body string) func() {
 		}
 	}
 }
+
+// benchUser is replaced in requests by one user after the other.
+const benchUser = "user-000000"
 
 // alternate calls each function in turn, as often as perRound says, and returns the CPU time of the process for each
 // function and round. A further round, the first, is the warm-up.

@@ -1,13 +1,17 @@
 package e2e_test
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
 	"fmt"
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
+	"github.com/sluice-gateway/sluice/proxy"
 	"github.com/sluice-gateway/sluice/proxy/proxytest"
 	"github.com/sluice-gateway/sluice/proxy/proxytest/issuertest"
 )
@@ -75,4 +79,27 @@ func TestIdentityDocument(t *testing.T) {
 			}
 		})
 	}
+	t.Run("shop", func(t *testing.T) {
+		i := slices.IndexFunc(blocks, func(b []string) bool { return strings.Contains(b[1], `"shop"`) })
+		b := newBiller(t)
+		digest := sha256.Sum256([]byte(proxytest.Key))
+		toml := regexp.MustCompile("sha256:[0-9a-f]{64}").ReplaceAllString(blocks[i][1], "sha256:"+hex.EncodeToString(digest[:]))
+		toml = strings.NewReplacer(
+			"${OPENAI_API_KEY}", "sk-upstream-0123456789", "[providers.openai]\n", fmt.Sprintf("[providers.openai]\nbase_url = %q\n", b.URL),
+		).Replace(toml)
+		g := proxytest.StartWith(t, toml, func(o *proxy.Options) { o.Now = stopped() })
+		request := strings.Replace(budgetRequest(10, false), `"m"`, `"gpt-6"`, 1)
+		for _, user := range []string{"ann", "bob"} {
+			for range 20 {
+				expect(t, user, g.Do(t, "POST", "/v1/chat/completions", request, "Authorization: Bearer "+proxytest.Key, "x-user-id: "+user), 200, "")
+			}
+			expect(t, user, g.Do(t, "POST", "/v1/chat/completions", request, "Authorization: Bearer "+proxytest.Key, "x-user-id: "+user), 429, "The user is limited to 20 requests per minute.")
+		}
+		large := strings.Replace(budgetRequest(200_000, false), `"m"`, `"gpt-6"`, 1)
+		eve := func() *proxytest.Reply {
+			return g.Do(t, "POST", "/v1/chat/completions", large, "Authorization: Bearer "+proxytest.Key, "x-user-id: eve")
+		}
+		expect(t, "a response that the budget shortens", eve(), 200, "")
+		expect(t, "after it", eve(), 429, "budget of the user shop/eve per day")
+	})
 }
