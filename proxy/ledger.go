@@ -60,6 +60,14 @@ func ReadUsage(cfg *config.Config, stateDir string, q UsageQuery) (*Usage, error
 // BudgetList is a list of budgets, or of their changes, for people and for programs.
 type BudgetList = budgets.List
 
+// BudgetPart is the list of budgets of one of several gateways.
+type BudgetPart = budgets.Part
+
+// MergeBudgets adds up the budgets of several gateways, or lists those of each.
+func MergeBudgets(parts []BudgetPart, byGateway bool) (*BudgetList, error) {
+	return budgets.Merge(parts, byGateway)
+}
+
 // BudgetFilter selects the scopes of a BudgetList.
 type BudgetFilter = budgets.Filter
 

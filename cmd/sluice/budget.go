@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"fmt"
-	"net/http"
 	"net/url"
 	"strings"
 	"time"
@@ -13,13 +12,12 @@ import (
 	"github.com/sluice-gateway/sluice/proxy"
 )
 
-const (
-	budgetTimeout = 10 * time.Second
-	maxBudgets    = 64 << 20 // bytes read of a gateway's list
-)
+const budgetTimeout = 10 * time.Second
 
 func newBudgetCommand(o *options) *cobra.Command {
-	var dir, base, format string
+	var dir, format string
+	var bases []string
+	var byGateway bool
 	c := &cobra.Command{
 		Use:   "budget [SCOPE [NAME]]",
 		Short: "Show and change budgets",
@@ -28,16 +26,20 @@ func newBudgetCommand(o *options) *cobra.Command {
 			"booked for requests whose outcome is unknown. SCOPE is key, team, model or provider.\n\n" +
 			"Without --admin, the list is read from the journal in the state folder, whether or not the gateway is running. It then\n" +
 			"counts amounts held by requests in flight as spent, and lacks what other gateways have spent of a shared budget. With\n" +
-			"--admin, the list is from a running gateway, which has both.",
-		Example: "  sluice budget\n  sluice budget team research --format json\n  sluice budget --admin http://127.0.0.1:8081",
+			"--admin, the list is from running gateways, which have both. Their budgets are added up; shared ones, which gateways\n" +
+			"count together in a store, count once.\n\n" + gatewaysHelp,
+		Example: "  sluice budget\n  sluice budget team research --format json\n  sluice budget --gateway --admin http://10.0.0.1:8081 --admin http://10.0.0.2:8081",
 		Args:    scopeArguments,
 		RunE: func(c *cobra.Command, args []string) error {
 			f, err := budgetFilter(c, args, format)
 			if err != nil {
 				return err
 			}
-			if base != "" {
-				return o.listBudgetsAt(c, base, f, format)
+			if len(bases) > 0 {
+				return o.listBudgetsAt(c, bases, f, format, byGateway)
+			}
+			if byGateway {
+				return newUsageError(c, "--gateway needs the gateways' addresses: set --admin")
 			}
 			state, err := o.readBudgets(c, dir, f)
 			if err != nil {
@@ -47,7 +49,8 @@ func newBudgetCommand(o *options) *cobra.Command {
 		},
 	}
 	stateFlag(c, &dir)
-	c.Flags().StringVar(&base, "admin", "", "admin `address` of a running gateway, http://host:port")
+	gatewaysFlag(c, &bases)
+	c.Flags().BoolVar(&byGateway, "gateway", false, "list the budgets of each gateway instead of adding them up")
 	formatFlag(c, &format, proxy.BudgetFormats())
 	c.AddCommand(newBudgetRaiseCommand(o), newBudgetResetCommand(o), newBudgetReleaseCommand(o), newBudgetHistoryCommand(o))
 	return c
@@ -95,30 +98,32 @@ func (o *options) readBudgets(c *cobra.Command, dir string, f proxy.BudgetFilter
 	return state, nil
 }
 
-// listBudgetsAt prints the list of a running gateway.
-func (o *options) listBudgetsAt(c *cobra.Command, base string, f proxy.BudgetFilter, format string) error {
-	q := url.Values{"format": {format}}
+// listBudgetsAt prints the budgets of running gateways. All must respond, since the sums would otherwise be too small.
+func (o *options) listBudgetsAt(c *cobra.Command, bases []string, f proxy.BudgetFilter, format string, byGateway bool) error {
+	addresses, err := o.gatewayAddresses(c, bases)
+	if err != nil {
+		return err
+	}
+	q := url.Values{"format": {"json"}}
 	if f.Kind != "" {
 		q.Set("scope", f.Kind)
 	}
 	if f.Name != "" {
 		q.Set("name", f.Name)
 	}
-	address, err := o.healthURL(c, base, "/budgets?"+q.Encode())
+	responses := getFromAll(c.Context(), addresses, "/budgets?"+q.Encode())
+	if err := firstError(responses); err != nil {
+		return err
+	}
+	parts := make([]proxy.BudgetPart, len(responses))
+	for i := range responses {
+		parts[i] = proxy.BudgetPart{Gateway: responses[i].gateway, Text: responses[i].body}
+	}
+	l, err := proxy.MergeBudgets(parts, byGateway)
 	if err != nil {
 		return err
 	}
-	ctx, cancel := context.WithTimeout(c.Context(), budgetTimeout)
-	defer cancel()
-	status, body, err := getAdmin(ctx, address, maxBudgets, budgetTimeout)
-	if err != nil {
-		return err
-	}
-	if status != http.StatusOK {
-		return fmt.Errorf("%s returned %d: %s", address, status, strings.TrimSpace(string(body)))
-	}
-	_, err = c.OutOrStdout().Write(body)
-	return err
+	return l.Write(c.OutOrStdout(), format)
 }
 
 func newBudgetRaiseCommand(o *options) *cobra.Command {

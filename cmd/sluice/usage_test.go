@@ -86,3 +86,47 @@ func TestUsageOfTwoGateways(t *testing.T) {
 		t.Errorf("invalid period: %v", err)
 	}
 }
+
+// TestBudgetsOfTwoGateways adds up the budgets of two gateways that have spent different amounts.
+func TestBudgetsOfTwoGateways(t *testing.T) {
+	t.Setenv("SLUICE_ADMIN_TOKEN", "")
+	p := up.New(t, up.Script{up.Loop(up.ReadRequest(), up.Answer(200, "application/json", secondAnswer))}, up.Script{up.Loop(up.ReadRequest(), up.Answer(200, "application/json", secondAnswer))})
+	toml := strings.Replace(fallbackConfig(p.URL(), p.URL()), "name   = \"team-a\"", "name = \"team-a\"\nbudgets = [{ usd = 10, per = \"total\" }]", 1)
+	args := []string{"budget", "key", "team-a", "--format", "csv"}
+	var names []string
+	for requests := range 2 {
+		dir := t.TempDir()
+		g := proxytest.StartWith(t, fmt.Sprintf("[store]\njournal = %q\n", dir)+toml, func(o *proxy.Options) { o.StateDir = dir })
+		admin := g.Admin(t)
+		args, names = append(args, "--admin", admin), append(names, strings.TrimPrefix(admin, "http://"))
+		for range requests + 1 {
+			if r := g.Chat(t, promptCanary); r.Status != 200 { // 1000 and 200 tokens cost 0.003
+				t.Fatalf("status %d: %s", r.Status, r.Body)
+			}
+		}
+	}
+	run := func(more ...string) string {
+		t.Helper()
+		stdout, stderr, err := command(t.Context(), append(more, args...)...)
+		if err != nil || stderr != "" {
+			t.Fatalf("%v %s", err, stderr)
+		}
+		_, rows, _ := strings.Cut(stdout, "\n")
+		return rows
+	}
+	if got := run(); got != "key,team-a,total,,,20,0,0.009,0,0,19.991,\n" {
+		t.Errorf("added up: %s", got)
+	}
+	args = append(args, "--gateway")
+	for n, row := range []string{"key,team-a,total,,,10,0,0.003,0,0,9.997,,", "key,team-a,total,,,10,0,0.006,0,0,9.994,,"} {
+		if got := run(); strings.Count(got, "\n") != 2 || !strings.Contains(got, row+names[n]+"\n") {
+			t.Errorf("by gateway: want %s%s in\n%s", row, names[n], got)
+		}
+	}
+	if _, _, err := command(t.Context(), append(args, "--admin", "http://127.0.0.1:1")...); err == nil || !strings.Contains(err.Error(), "no response from http://127.0.0.1:1") {
+		t.Errorf("a gateway is down: %v", err)
+	}
+	if _, _, err := command(t.Context(), "budget", "--gateway"); err == nil || !strings.Contains(err.Error(), "set --admin") {
+		t.Errorf("--gateway without --admin: %v", err)
+	}
+}

@@ -283,9 +283,9 @@ func TestBudgets(t *testing.T) {
 		{Scope: spend.Scope{Kind: spend.Team, Name: "r\td"}, Per: config.PerTotal, Limit: 1e9, Spent: 2e9},
 	}}, Options{})
 	const (
-		header = "scope,name,per,window_start,window_end,limit_usd,raised_usd,spent_usd,uncertain_usd,held_usd,left_usd\n"
-		key    = "key,a,month,2026-11-01T00:00:00Z,2026-12-01T00:00:00Z,150,50,20,2,0.5,129.5\n"
-		team   = "team,r\td,total,,,1,0,2,0,0,0\n"
+		header = "scope,name,per,window_start,window_end,limit_usd,raised_usd,spent_usd,uncertain_usd,held_usd,left_usd,shared\n"
+		key    = "key,a,month,2026-11-01T00:00:00Z,2026-12-01T00:00:00Z,150,50,20,2,0.5,129.5,\n"
+		team   = "team,r\td,total,,,1,0,2,0,0,0,\n"
 	)
 	for query, want := range map[string]struct {
 		status            int
@@ -294,8 +294,8 @@ func TestBudgets(t *testing.T) {
 		"format=csv":                    {200, "text/csv; charset=utf-8", header + key + team},
 		"format=csv&scope=key":          {200, "text/csv; charset=utf-8", header + key},
 		"format=csv&scope=key&name=b":   {200, "text/csv; charset=utf-8", header},
-		"scope=team":                    {200, "application/json", "{\"budgets\":[\n{\"scope\":\"team\",\"name\":\"r\\td\",\"per\":\"total\",\"window_start\":null,\"window_end\":null,\"limit_usd\":1,\"raised_usd\":0,\"spent_usd\":2,\"uncertain_usd\":0,\"held_usd\":0,\"left_usd\":0}\n]}\n"},
-		"format=table&scope=team":       {200, "text/plain; charset=utf-8", "scope  name  per    window_start  window_end  limit_usd  raised_usd  spent_usd  uncertain_usd  held_usd  left_usd\nteam   r d   total  -             -           1          0           2          0              0         0\n"},
+		"scope=team":                    {200, "application/json", "{\"budgets\":[\n{\"scope\":\"team\",\"name\":\"r\\td\",\"per\":\"total\",\"window_start\":null,\"window_end\":null,\"limit_usd\":1,\"raised_usd\":0,\"spent_usd\":2,\"uncertain_usd\":0,\"held_usd\":0,\"left_usd\":0,\"shared\":null}\n]}\n"},
+		"format=table&scope=team":       {200, "text/plain; charset=utf-8", "scope  name  per    window_start  window_end  limit_usd  raised_usd  spent_usd  uncertain_usd  held_usd  left_usd  shared\nteam   r d   total  -             -           1          0           2          0              0         0         -\n"},
 		"format=xml":                    {400, "text/plain; charset=utf-8", "Invalid query: invalid format \"xml\": want table, json, csv.\n"},
 		"scope=other&format=csv&name=a": {400, "text/plain; charset=utf-8", "Invalid query: invalid scope \"other\": want key, team, model or provider.\n"},
 	} {

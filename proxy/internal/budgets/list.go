@@ -49,17 +49,28 @@ type column struct {
 	number bool
 }
 
+// statusColumns are the columns of budgets: what identifies a budget and its window, amounts, and whether it is shared.
+var statusColumns = []column{
+	{"scope", false}, {"name", false}, {"per", false}, {"window_start", false}, {"window_end", false},
+	{"limit_usd", true}, {"raised_usd", true}, {"spent_usd", true}, {"uncertain_usd", true}, {"held_usd", true}, {"left_usd", true},
+	{"shared", true},
+}
+
+func sharedText(shared bool) string {
+	if shared {
+		return "true"
+	}
+	return ""
+}
+
 // Describe lists budgets in their current windows.
 func Describe(all []spend.Status, f Filter) *List {
-	l := &List{name: "budgets", columns: []column{
-		{"scope", false}, {"name", false}, {"per", false}, {"window_start", false}, {"window_end", false},
-		{"limit_usd", true}, {"raised_usd", true}, {"spent_usd", true}, {"uncertain_usd", true}, {"held_usd", true}, {"left_usd", true},
-	}}
+	l := &List{name: "budgets", columns: statusColumns}
 	for i := range all {
 		if s := &all[i]; f.selects(s.Scope) {
 			l.rows = append(l.rows, []string{
 				s.Scope.Kind.String(), s.Scope.Name, s.Per.String(), timeText(s.Start), timeText(s.End),
-				s.Limit.String(), s.Raised.String(), s.Spent.String(), s.Uncertain.String(), s.Held.String(), s.Left().String(),
+				s.Limit.String(), s.Raised.String(), s.Spent.String(), s.Uncertain.String(), s.Held.String(), s.Left().String(), sharedText(s.Shared),
 			})
 		}
 	}

@@ -335,6 +335,7 @@ type Status struct {
 	Refused    int64     // requests rejected in the window because too little was left
 	Warn       float64   // fraction of the limit at which a warning is logged; 0 means none
 	Strict     bool
+	Shared     bool // with other gateways, through a store
 }
 
 // Left returns what is left for further holds.
@@ -387,7 +388,7 @@ func (a *Account) appendStatus(all []Status, now time.Time) []Status {
 	for i := range a.budgets {
 		b := &a.budgets[i]
 		w := &u.windows[b.Per]
-		s := Status{a.scope, b.Per, w.start, w.end, b.Limit + w.credit, w.credit, w.spent + w.others, max(w.uncertain, 0), w.heldFor(b) + w.elsewhere, w.refused, b.Warn, b.Strict}
+		s := Status{a.scope, b.Per, w.start, w.end, b.Limit + w.credit, w.credit, w.spent + w.others, max(w.uncertain, 0), w.heldFor(b) + w.elsewhere, w.refused, b.Warn, b.Strict, a.sharesBudget(b)}
 		all = append(all, s)
 	}
 	return all
