@@ -424,6 +424,10 @@ func (x *completion) finish() {
 	r := &x.record
 	r.Dropped = x.writer.Dropped()
 	r.Fuel += x.translation.Fuel + x.chain.Fuel()
+	r.Filters = x.chain.Uses()
+	if n := x.number; n > 0 && n <= len(r.Tries) && x.translation.Fuel > 0 {
+		r.Tries[n-1].Plugin.Fuel = x.translation.Fuel
+	}
 	r.Tags = strings.Join(x.tags, ",")
 	if x.disconnected {
 		r.Status, r.Code, r.Complete = 499, "client_closed_request", false

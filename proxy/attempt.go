@@ -213,14 +213,15 @@ func (x *completion) startAttempt(a *attempt, index int, now time.Time, why stri
 		return routing.NotPermitted
 	}
 	started = true
+	provider := x.generation.providers[t.Provider]
 	x.record.Attempts++
 	if x.server.account.Keeps() {
 		x.record.Admitted = x.holds.AdmittedAt.Sub(x.record.Began)
-		x.record.Tries = append(x.record.Tries, telemetry.Attempt{Provider: t.Provider, Target: t.Model, Why: why, Began: now})
+		x.record.Tries = append(x.record.Tries, telemetry.Attempt{Provider: t.Provider, Target: t.Model, Why: why, Began: now, Plugin: provider.pluginUse(0)})
 		x.server.account.Recent.Attempt(&x.record)
 	}
 	*a = attempt{
-		workspace: a.workspace, completion: x, wait: x, provider: x.generation.providers[t.Provider], held: held,
+		workspace: a.workspace, completion: x, wait: x, provider: provider, held: held,
 		trial: trial{target: t, ticket: ticket, canary: x.routed.decision.Canary(index), number: x.record.Attempts, index: index, startedAt: now},
 	}
 	a.entry = x.routed.decision.StartAttempt(index, why)

@@ -238,6 +238,7 @@ func (a *attempt) endAttempt(code string, status int, took time.Duration, e *api
 		if t.First = a.firstEvent; a.response != nil {
 			t.Status = a.response.Status()
 		}
+		t.Plugin.Fuel = a.translation.Fuel
 	}
 	x.server.account.Recent.Attempt(&x.record)
 }

@@ -31,6 +31,7 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/internal/routing/policies"
 	"github.com/sluice-gateway/sluice/proxy/internal/routing/probe"
 	"github.com/sluice-gateway/sluice/proxy/internal/spend"
+	"github.com/sluice-gateway/sluice/proxy/internal/telemetry"
 	"github.com/sluice-gateway/sluice/proxy/internal/upstream"
 	"github.com/sluice-gateway/sluice/proxy/internal/upstream/credential"
 	"github.com/sluice-gateway/sluice/sdk/abi"
@@ -81,6 +82,12 @@ type provider struct {
 
 	trace         bool // requests carry their trace context
 	sharedObjects bool // requests may refer to any object of the provider's account
+}
+
+// pluginUse describes the provider's plugin for the record of a request.
+func (p *provider) pluginUse(fuel int64) telemetry.PluginUse {
+	use := p.binding.Plugin()
+	return telemetry.PluginUse{Name: use.Name(), Digest: use.Digest(), Fuel: fuel}
 }
 
 // errClosed is the error of operations on a closed gateway.

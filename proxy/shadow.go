@@ -104,7 +104,7 @@ func (m *mirror) copy(x *completion, to *routing.Shadow) {
 	y.holds.OpenCopy(s.newJournalID(), &x.holds)
 	y.record = telemetry.Record{
 		RequestID: x.record.RequestID, Trace: x.record.Trace, Key: x.record.Key, Model: x.record.Model, Provider: to.Target.Provider, Target: to.Target.Model,
-		Began: s.now(), Attempts: 1, Stream: x.stream, Path: x.record.Path, Team: x.record.Team, Generation: x.record.Generation, Shadow: true,
+		Began: s.now(), Attempts: 1, Stream: x.stream, Path: x.record.Path, Team: x.record.Team, Series: x.record.Series, Generation: x.record.Generation, Shadow: true,
 	}
 	if sampler := s.exporter.Sampler(); sampler != nil {
 		y.record.Span = sampler.Copy(&x.record.Span, s.random(), s.random(), y.record.Began)
@@ -266,7 +266,7 @@ func (c *shadowCopy) end(err error) {
 	if s.account.Keeps() {
 		defer func() {
 			r.FirstEvent, r.UpstreamID, r.ResponseID = c.firstEvent, c.upstreamID, c.writer.ClientID()
-			r.Tries = []telemetry.Attempt{{Provider: r.Provider, Target: r.Target, Began: c.startedAt, Took: now.Sub(c.startedAt), First: c.firstEvent, Code: r.Code, Cause: telemetry.CauseText(r.Cause)}}
+			r.Tries = []telemetry.Attempt{{Provider: r.Provider, Target: r.Target, Began: c.startedAt, Took: now.Sub(c.startedAt), First: c.firstEvent, Code: r.Code, Cause: telemetry.CauseText(r.Cause), Plugin: c.provider.pluginUse(c.translation.Fuel)}}
 			r.Ended = now
 			s.account.Copy(r)
 		}()

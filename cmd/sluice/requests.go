@@ -36,6 +36,7 @@ type recentRequest struct {
 	Trace         string      `json:"traceparent"`
 	Key           string      `json:"key"`
 	Team          string      `json:"team"`
+	Identity      string      `json:"identity"`
 	Code          string      `json:"code"`
 	Cause         string      `json:"cause"`
 	Model         string      `json:"model"`
@@ -64,6 +65,7 @@ type recentRequest struct {
 	Generation    int64       `json:"generation"`
 	Shadow        bool        `json:"shadow"`
 	Tries         []recentTry `json:"tries"`
+	Filters       []recentUse `json:"filters"`
 	raw           json.RawMessage
 }
 
@@ -79,6 +81,27 @@ type recentTry struct {
 	Status     int     `json:"status"`
 	Code       string  `json:"code"`
 	Cause      string  `json:"cause"`
+	recentUse
+}
+
+// recentUse is a plugin that a recentRequest has used.
+type recentUse struct {
+	Plugin   string `json:"plugin"`
+	Digest   string `json:"plugin_sha256"`
+	Fuel     int64  `json:"fuel"`
+	Decision string `json:"decision"` // of a filter
+}
+
+// String returns the plugin with the beginning of its digest, and its fuel.
+func (u *recentUse) String() string {
+	text := u.Plugin
+	if u.Digest != "" {
+		text += "@" + u.Digest[:min(len(u.Digest), 12)]
+	}
+	if u.Fuel > 0 {
+		text += ", fuel " + strconv.FormatInt(u.Fuel, 10)
+	}
+	return text
 }
 
 // UnmarshalJSON keeps the text, which is printed with --format json.
@@ -331,7 +354,11 @@ func (r *recentRequest) describe(w io.Writer) {
 		ended = "in flight for " + milliseconds(r.Duration)
 	}
 	line("time", "%s, %s%s", r.Time.Local().Format("2006-01-02 15:04:05.000 -07:00"), ended, optional(", first event after ", milliseconds(r.FirstEvent)))
-	line("client", "%s %s %s %s %s", r.Method, r.Path, optional("key ", r.Key), optional("team ", r.Team), optional("from ", r.Remote))
+	client := "key "
+	if r.Identity != "" {
+		client = "principal by " + r.Identity + ": "
+	}
+	line("client", "%s %s %s %s %s", r.Method, r.Path, optional(client, r.Key), optional("team ", r.Team), optional("from ", r.Remote))
 	if !r.inFlight() {
 		line("status", "%d %s%s", r.Status, r.Code, optional(": ", r.Cause))
 	}
@@ -354,6 +381,10 @@ func (r *recentRequest) describe(w io.Writer) {
 	if r.Trace != "" {
 		line("trace", "%s", r.Trace)
 	}
+	for i := range r.Filters {
+		f := &r.Filters[i]
+		line("filter "+strconv.Itoa(i+1), "%s: %s", f, strings.ReplaceAll(f.Decision, "_", " "))
+	}
 	for i := range r.Tries {
 		t := &r.Tries[i]
 		outcome := cmp.Or(t.Code, "succeeded")
@@ -365,7 +396,7 @@ func (r *recentRequest) describe(w io.Writer) {
 			status = strconv.Itoa(t.Status) + " "
 		}
 		line("attempt "+strconv.Itoa(t.Attempt), "%s/%s%s after %s for %s%s: %s%s%s", t.Provider, t.Target, optional(" as ", t.Why), cmp.Or(milliseconds(t.Began), "0ms"),
-			cmp.Or(milliseconds(t.Duration), "0ms"), optional(", first event after ", milliseconds(t.FirstEvent)), status, outcome, optional(": ", t.Cause))
+			cmp.Or(milliseconds(t.Duration), "0ms"), optional(", first event after ", milliseconds(t.FirstEvent)), status, outcome, optional(": ", t.Cause)+optional("; plugin ", t.String()))
 	}
 	if r.Route != "" {
 		line("route", "%s", r.Route)

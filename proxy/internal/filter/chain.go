@@ -9,6 +9,7 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/internal/apierror"
 	"github.com/sluice-gateway/sluice/proxy/internal/jsondoc"
 	"github.com/sluice-gateway/sluice/proxy/internal/plugin"
+	"github.com/sluice-gateway/sluice/proxy/internal/telemetry"
 	"github.com/sluice-gateway/sluice/sdk/abi"
 )
 
@@ -51,14 +52,32 @@ type memory struct {
 	escaped      []byte        // scratch: a JSON string
 	json         []byte        // scratch: the result of filterStrings
 	single       text          // scratch: a text that arrives in one piece
+	uses         []telemetry.FilterUse
 }
 
 // stage is a filter in a chain, with its state for the request.
 type stage struct {
 	filter *Filter
 	state  plugin.Filtering
+	did    decision
 	joined []byte // scratch: held and new text, if the filter fails and the text passes
 }
+
+// decision is what a filter has done with the texts of a request and its response, as far as they were passed to it. Of
+// several, the highest counts.
+type decision uint8
+
+const (
+	notCalled decision = iota
+	passed
+	changed
+	failed // a call has failed, or the filter could not check a part of the response
+	rejected
+)
+
+var decisionNames = [...]string{notCalled: "not_called", passed: "passed", changed: "changed", failed: "failed", rejected: "rejected"}
+
+func (s *stage) record(d decision) { s.did = max(s.did, d) }
 
 // text is a text of a response that arrives in pieces.
 type text struct {
@@ -79,7 +98,7 @@ func (c *Chain) Reset() {
 	}
 	c.drop()
 	for _, s := range c.stages {
-		s.filter = nil
+		s.filter, s.did = nil, notCalled
 		s.state.Reset()
 	}
 	c.stages, c.onRequest, c.onResponse, c.recorder = c.stages[:0], false, false, nil
@@ -172,6 +191,21 @@ func (c *Chain) AppendTags(tags []string) []string {
 	return tags
 }
 
+// Uses describes the filters for the record of the request. The result is valid until Reset.
+func (c *Chain) Uses() []telemetry.FilterUse {
+	if c.memory == nil {
+		return nil
+	}
+	c.uses = c.uses[:0]
+	for _, s := range c.stages {
+		p := s.filter.Binding.Plugin()
+		c.uses = append(c.uses, telemetry.FilterUse{
+			Plugin: telemetry.PluginUse{Name: p.Name(), Digest: p.Digest(), Fuel: s.state.Fuel}, Decision: decisionNames[s.did],
+		})
+	}
+	return c.uses
+}
+
 // Fuel returns the fuel that the filters have used.
 func (c *Chain) Fuel() (n int64) {
 	for _, s := range c.stages {
@@ -184,13 +218,15 @@ func (c *Chain) Fuel() (n int64) {
 func (s *stage) failure(err error) error {
 	switch e := err.(type) {
 	case *apierror.Error:
-		rejected := *e
-		rejected.TryNext = false
-		if rejected.Cause == nil {
-			rejected.Cause = fmt.Errorf("rejected by filter %s", s.filter.Config.Plugin)
+		s.record(rejected)
+		final := *e
+		final.TryNext = false
+		if final.Cause == nil {
+			final.Cause = fmt.Errorf("rejected by filter %s", s.filter.Config.Plugin)
 		}
-		return &rejected
+		return &final
 	case *plugin.CallError:
+		s.record(failed)
 		if s.filter.Config.Pass {
 			return nil
 		}
@@ -203,6 +239,7 @@ func (s *stage) failure(err error) error {
 func (c *Chain) Uncheckable(what string) error {
 	for _, s := range c.stages {
 		if s.filter.Config.Response && !s.filter.Config.Pass {
+			s.record(failed)
 			return &apierror.Error{
 				Status: 502, Kind: apierror.KindServer, Code: "filter_failed", Message: "A filter of the gateway failed.",
 				Cause: fmt.Errorf("filter %s cannot check %s", s.filter.Config.Plugin, what),
@@ -250,6 +287,8 @@ func (c *Chain) filterPiece(ctx context.Context, t *text, flags abi.TextFlags, i
 			}
 			s.joined = append(append(s.joined[:0], held...), in...)
 			r = plugin.Filtered{Out: s.joined}
+		} else if s.record(passed); r.Changed {
+			s.record(changed)
 		}
 		p.unchanged = p.unchanged && !r.Changed && len(held) == 0 && r.Held == 0
 		p.edited = p.edited || r.Changed

@@ -5,25 +5,21 @@ import (
 	"log/slog"
 	"os"
 	"strconv"
-	"strings"
 	"sync/atomic"
 	"time"
 
-	commonpb "go.opentelemetry.io/proto/otlp/common/v1"
 	logspb "go.opentelemetry.io/proto/otlp/logs/v1"
-	resourcepb "go.opentelemetry.io/proto/otlp/resource/v1"
 	tracepb "go.opentelemetry.io/proto/otlp/trace/v1"
-	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/encoding/protowire"
 
 	"github.com/sluice-gateway/sluice/proxy/config"
-	"github.com/sluice-gateway/sluice/proxy/internal/cost"
 	"github.com/sluice-gateway/sluice/proxy/internal/telemetry"
 )
 
 // encoder encodes batches as the requests of OTLP. It is safe for concurrent use.
 type encoder struct {
-	resource  *resourcepb.Resource
-	scope     *commonpb.InstrumentationScope
+	resource  []byte // an encoded Resource
+	version   string // of the gateway
 	versions  []metricNames
 	newest    bool // whether attributes that are only in genai-2026 are set
 	providers *atomic.Pointer[map[string]providerInfo]
@@ -32,7 +28,8 @@ type encoder struct {
 }
 
 func newEncoder(c *config.Telemetry, s Source) encoder {
-	var a attributes
+	var resource message
+	a := attributes{&resource, resourceAttributes}
 	a.text(attrServiceName, "sluice")
 	a.text(attrServiceVersion, s.Version)
 	a.text(attrServiceInstance, s.Instance)
@@ -40,7 +37,7 @@ func newEncoder(c *config.Telemetry, s Source) encoder {
 		a.text("host.name", name)
 	}
 	e := encoder{
-		resource: &resourcepb.Resource{Attributes: a}, scope: &commonpb.InstrumentationScope{Name: scopeName, Version: s.Version},
+		resource: resource.buf, version: s.Version,
 		newest: c.Uses(config.NamesGenAI2026), providers: new(atomic.Pointer[map[string]providerInfo]), operations: new(operations),
 	}
 	for _, name := range c.Names {
@@ -75,25 +72,54 @@ func parsePort(text string) int64 {
 	return int64(n)
 }
 
-// marshal encodes a message, which cannot fail: all strings have been made valid UTF-8.
-func marshal(m proto.Message) []byte {
-	data, _ := proto.Marshal(m)
-	return data
+// The numbers of fields, by message. A TracesData has the fields of an ExportTraceServiceRequest, and a LogsData those of
+// an ExportLogsServiceRequest.
+const (
+	resourceAttributes protowire.Number = 1
+
+	// TracesData, ResourceSpans and ScopeSpans, and the same of logs.
+	resourceItems, resourceField, scopeItems, scopeField, items protowire.Number = 1, 1, 2, 1, 2
+	scopeNameField, scopeVersionField                           protowire.Number = 1, 2
+
+	spanTraceID, spanSpanID, spanParent, spanName, spanKind protowire.Number = 1, 2, 4, 5, 6
+	spanStart, spanEnd, spanAttributes, spanLinks           protowire.Number = 7, 8, 9, 13
+	spanStatus, spanFlagsField                              protowire.Number = 15, 16
+	linkTraceID, linkSpanID, linkFlags                      protowire.Number = 1, 2, 6
+	statusMessage, statusCode                               protowire.Number = 2, 3
+
+	logTime, logSeverity, logSeverityText, logBody protowire.Number = 1, 2, 3, 5
+	logAttributes, logFlags, logTraceID, logSpanID protowire.Number = 6, 8, 9, 10
+	logObserved                                    protowire.Number = 11
+)
+
+// batch encodes the spans or lines that fill appends, with the resource and the scope.
+func (e *encoder) batch(size int, fill func(m *message)) []byte {
+	m := &message{make([]byte, 0, size)}
+	m.nested(resourceItems, func(m *message) {
+		m.bytes(resourceField, e.resource)
+		m.nested(scopeItems, func(m *message) {
+			m.nested(scopeField, func(m *message) {
+				m.text(scopeNameField, scopeName)
+				m.text(scopeVersionField, e.version)
+			})
+			fill(m)
+		})
+	})
+	return m.buf
 }
 
-// traces encodes the traces of requests. A TracesData has the fields of an ExportTraceServiceRequest.
+// traces encodes the traces of requests.
 func (e *encoder) traces(records []telemetry.Record) []byte {
-	spans := make([]*tracepb.Span, 0, 2*len(records))
-	for i := range records {
-		r := &records[i]
-		spans = append(spans, e.requestSpan(r))
-		for n := range r.Tries {
-			spans = append(spans, e.attemptSpan(r, n))
+	const traceSize = 2 << 10 // of a request with two attempts
+	return e.batch(traceSize*len(records), func(m *message) {
+		for i := range records {
+			r := &records[i]
+			m.nested(items, func(m *message) { e.requestSpan(m, r) })
+			for n := range r.Tries {
+				m.nested(items, func(m *message) { e.attemptSpan(m, r, n) })
+			}
 		}
-	}
-	return marshal(&tracepb.TracesData{ResourceSpans: []*tracepb.ResourceSpans{{
-		Resource: e.resource, ScopeSpans: []*tracepb.ScopeSpans{{Scope: e.scope, Spans: spans}},
-	}}})
+	})
 }
 
 // spanFlags are the flags of a span that is sampled: the parent is known to be in another process, or in this one.
@@ -106,32 +132,74 @@ func spanFlags(remote bool) uint32 {
 	return flags
 }
 
-// requestSpan returns the span of a request, from the client's point of view.
-func (e *encoder) requestSpan(r *telemetry.Record) *tracepb.Span {
-	c := &r.Span
-	s := &tracepb.Span{
-		TraceId: c.TraceID[:], SpanId: spanID(c, 0), Name: r.Method + " " + r.Path, Kind: tracepb.Span_SPAN_KIND_SERVER,
-		StartTimeUnixNano: nanos(r.Began), EndTimeUnixNano: nanos(r.Began) + uint64(max(r.Ended.Sub(r.Began), 0)), Flags: spanFlags(true),
+// span is what all spans have. A span without a parent begins a trace.
+type span struct {
+	number     int // as in telemetry.SpanContext.Span
+	parent     [8]byte
+	name       string
+	kind       tracepb.Span_SpanKind
+	began, end uint64
+	remote     bool   // the parent is in another process
+	failed     bool   // the request or attempt has failed
+	code       string // why
+}
+
+func (s *span) append(m *message, c *telemetry.SpanContext) {
+	id := c.Span(s.number)
+	m.bytes(spanTraceID, c.TraceID[:])
+	m.bytes(spanSpanID, id[:])
+	if s.parent != [8]byte{} {
+		m.bytes(spanParent, s.parent[:])
 	}
-	if c.Parent != [8]byte{} {
-		s.ParentSpanId = c.Parent[:]
+	m.text(spanName, s.name)
+	m.varint(spanKind, uint64(s.kind))
+	m.fixed64(spanStart, s.began)
+	m.fixed64(spanEnd, s.end)
+	m.fixed32(spanFlagsField, spanFlags(s.remote))
+	if s.failed {
+		m.nested(spanStatus, func(m *message) {
+			m.text(statusMessage, s.code)
+			m.varint(statusCode, uint64(tracepb.Status_STATUS_CODE_ERROR))
+		})
+	}
+}
+
+// requestSpan appends the span of a request, from the client's point of view.
+func (e *encoder) requestSpan(m *message, r *telemetry.Record) {
+	c := &r.Span
+	s := span{
+		parent: c.Parent, name: r.Method + " " + r.Path, kind: tracepb.Span_SPAN_KIND_SERVER,
+		began: nanos(r.Began), end: nanos(r.Began) + uint64(max(r.Ended.Sub(r.Began), 0)), remote: true, failed: r.Failed(), code: telemetry.Code(r.Code),
 	}
 	if c.Link != nil {
-		s.Kind, s.Name, s.Flags = tracepb.Span_SPAN_KIND_INTERNAL, "shadow "+r.Model, spanFlags(false)
-		s.Links = []*tracepb.Span_Link{{TraceId: c.Link.TraceID[:], SpanId: spanID(c.Link, 0), Flags: spanFlags(false)}}
+		s.kind, s.name, s.remote = tracepb.Span_SPAN_KIND_INTERNAL, "shadow "+r.Model, false
+		m.nested(spanLinks, func(m *message) {
+			id := c.Link.Span(0)
+			m.bytes(linkTraceID, c.Link.TraceID[:])
+			m.bytes(linkSpanID, id[:])
+			m.fixed32(linkFlags, spanFlags(false))
+		})
 	}
-	var a attributes
+	s.append(m, c)
+	a := attributes{m, spanAttributes}
 	a.text(attrMethod, r.Method)
 	a.text(attrRoute, r.Path)
 	a.number(attrStatus, int64(r.Status))
 	a.text(attrRequest, r.RequestID)
 	a.text(attrKey, r.Key)
+	principal, identity := r.Principal()
+	a.text(attrPrincipal, principal)
+	a.text(attrIdentity, identity)
 	a.text(attrTeam, r.Team)
 	a.text(attrModel, r.Model)
 	a.text(attrProvider, r.Provider)
 	a.text(attrTarget, r.Target)
 	a.text(attrRule, r.Rule)
 	a.text(attrTags, r.Tags)
+	a.text(attrFilters, filterUses(r.Filters))
+	a.text(attrRouting, string(r.Route))
+	a.text(attrWarnings, r.Warnings)
+	a.number(attrGeneration, r.Generation)
 	a.bool(attrComplete, r.Complete)
 	a.count(attrAttempts, int64(r.Attempts))
 	if r.Priced {
@@ -151,24 +219,38 @@ func (e *encoder) requestSpan(r *telemetry.Record) *tracepb.Span {
 		a.text(attrErrorType, telemetry.Code(r.Code))
 		a.text(attrCode, r.Code)
 	}
-	s.Attributes = a
-	if r.Failed() {
-		s.Status = &tracepb.Status{Code: tracepb.Status_STATUS_CODE_ERROR, Message: telemetry.Code(r.Code)}
-	}
-	return s
 }
 
-// attemptSpan returns the span of the n-th attempt of a request, as the client of a provider. The last attempt that has
+// filterUses describes filters and their decisions as one text: PLUGIN DECISION, separated by commas. A plugin with a
+// module is PLUGIN@DIGEST.
+func filterUses(all []telemetry.FilterUse) string {
+	var text []byte
+	for i := range all {
+		f := &all[i]
+		if i > 0 {
+			text = append(text, ", "...)
+		}
+		text = append(text, f.Plugin.Name...)
+		if f.Plugin.Digest != "" {
+			text = append(append(text, '@'), f.Plugin.Digest...)
+		}
+		text = append(append(text, ' '), f.Decision...)
+	}
+	return string(text)
+}
+
+// attemptSpan appends the span of the n-th attempt of a request, as the client of a provider. The last attempt that has
 // not been cancelled is the one whose usage the record has.
-func (e *encoder) attemptSpan(r *telemetry.Record, n int) *tracepb.Span {
-	c, t, served := &r.Span, &r.Tries[n], n == r.Served()
+func (e *encoder) attemptSpan(m *message, r *telemetry.Record, n int) {
+	t, served := &r.Tries[n], n == r.Served()
 	op, provider := operation(r.Path), e.provider(t.Provider)
 	began := nanos(r.Began) + uint64(max(t.Began.Sub(r.Began), 0)) // by the monotonic clock, as durations are
-	s := &tracepb.Span{
-		TraceId: c.TraceID[:], SpanId: spanID(c, n+1), ParentSpanId: spanID(c, 0), Name: op + " " + t.Target, Kind: tracepb.Span_SPAN_KIND_CLIENT,
-		StartTimeUnixNano: began, EndTimeUnixNano: began + uint64(max(t.Took, 0)), Flags: spanFlags(false),
+	s := span{
+		number: n + 1, parent: r.Span.Span(0), name: op + " " + t.Target, kind: tracepb.Span_SPAN_KIND_CLIENT,
+		began: began, end: began + uint64(max(t.Took, 0)), failed: t.Code != "", code: attemptCode(t),
 	}
-	var a attributes
+	s.append(m, &r.Span)
+	a := attributes{m, spanAttributes}
 	a.text(attrOperation, op)
 	a.text(attrSystem, provider.system)
 	a.text(attrRequestModel, t.Target)
@@ -178,6 +260,9 @@ func (e *encoder) attemptSpan(r *telemetry.Record, n int) *tracepb.Span {
 	a.count(attrAttempt, int64(n+1))
 	a.text(attrReason, t.Why)
 	a.number(attrStatus, int64(t.Status))
+	a.text(attrPlugin, t.Plugin.Name)
+	a.text(attrPluginDigest, t.Plugin.Digest)
+	a.number(attrFuel, t.Plugin.Fuel)
 	if e.newest && r.Stream {
 		a.bool(attrStream, true)
 		if t.First > 0 {
@@ -200,13 +285,7 @@ func (e *encoder) attemptSpan(r *telemetry.Record, n int) *tracepb.Span {
 			a.amount(attrCost, r.Cost)
 		}
 	}
-	if t.Code != "" {
-		code := attemptCode(t)
-		a.text(attrErrorType, code)
-		s.Status = &tracepb.Status{Code: tracepb.Status_STATUS_CODE_ERROR, Message: code}
-	}
-	s.Attributes = a
-	return s
+	a.text(attrErrorType, s.code)
 }
 
 // attemptCode returns the class of an attempt's error, "" if it has succeeded.
@@ -217,33 +296,37 @@ func attemptCode(t *telemetry.Attempt) string {
 	return telemetry.Code(t.Code)
 }
 
-// logs encodes lines of the access log. A LogsData has the fields of an ExportLogsServiceRequest.
+// logs encodes lines of the access log.
 func (e *encoder) logs(records []telemetry.Record) []byte {
-	lines := make([]*logspb.LogRecord, len(records))
-	for i := range records {
-		r := &records[i]
-		l := &logspb.LogRecord{
-			TimeUnixNano: nanos(r.Ended), ObservedTimeUnixNano: nanos(r.Ended), Body: textValue(telemetry.Message),
+	const lineSize = 1 << 10
+	return e.batch(lineSize*len(records), func(m *message) {
+		for i := range records {
+			m.nested(items, func(m *message) { appendLine(m, &records[i]) })
 		}
-		level := r.Level()
-		l.SeverityText, l.SeverityNumber = level.String(), logspb.SeverityNumber(int(level)+int(logspb.SeverityNumber_SEVERITY_NUMBER_INFO))
-		if r.Span.Sampled {
-			l.TraceId, l.SpanId, l.Flags = r.Span.TraceID[:], spanID(&r.Span, 0), 1
-		}
-		var a attributes
-		for _, f := range r.Attrs() {
-			a.addField(f)
-		}
-		l.Attributes = a
-		lines[i] = l
+	})
+}
+
+func appendLine(m *message, r *telemetry.Record) {
+	level := r.Level()
+	m.fixed64(logTime, nanos(r.Ended))
+	m.fixed64(logObserved, nanos(r.Ended))
+	m.varint(logSeverity, uint64(int(level)+int(logspb.SeverityNumber_SEVERITY_NUMBER_INFO)))
+	m.text(logSeverityText, level.String())
+	m.nested(logBody, func(m *message) { m.text(stringValue, telemetry.Message) })
+	if r.Span.Sampled {
+		id := r.Span.Span(0)
+		m.bytes(logTraceID, r.Span.TraceID[:])
+		m.bytes(logSpanID, id[:])
+		m.fixed32(logFlags, 1)
 	}
-	return marshal(&logspb.LogsData{ResourceLogs: []*logspb.ResourceLogs{{
-		Resource: e.resource, ScopeLogs: []*logspb.ScopeLogs{{Scope: e.scope, LogRecords: lines}},
-	}}})
+	a := attributes{m, logAttributes}
+	for _, f := range r.Attrs() {
+		a.addField(f)
+	}
 }
 
 // addField adds a field of the access log.
-func (a *attributes) addField(f slog.Attr) {
+func (a attributes) addField(f slog.Attr) {
 	switch f.Value.Kind() {
 	case slog.KindString:
 		a.text(f.Key, f.Value.String())
@@ -257,51 +340,4 @@ func (a *attributes) addField(f slog.Attr) {
 	}
 }
 
-func spanID(c *telemetry.SpanContext, n int) []byte {
-	id := c.Span(n)
-	return id[:]
-}
-
 func nanos(t time.Time) uint64 { return uint64(max(t.UnixNano(), 0)) }
-
-// attributes collects attributes. Texts are made valid UTF-8, because others make a message invalid.
-type attributes []*commonpb.KeyValue
-
-func (a *attributes) add(name string, v *commonpb.AnyValue) {
-	*a = append(*a, &commonpb.KeyValue{Key: name, Value: v})
-}
-
-// text adds a text, unless it is empty.
-func (a *attributes) text(name, v string) {
-	if v != "" {
-		a.add(name, textValue(v))
-	}
-}
-
-// number adds a number, unless it is 0.
-func (a *attributes) number(name string, v int64) {
-	if v != 0 {
-		a.count(name, v)
-	}
-}
-
-func (a *attributes) count(name string, v int64) {
-	a.add(name, &commonpb.AnyValue{Value: &commonpb.AnyValue_IntValue{IntValue: v}})
-}
-
-func (a *attributes) bool(name string, v bool) {
-	a.add(name, &commonpb.AnyValue{Value: &commonpb.AnyValue_BoolValue{BoolValue: v}})
-}
-
-func (a *attributes) float(name string, v float64) {
-	a.add(name, &commonpb.AnyValue{Value: &commonpb.AnyValue_DoubleValue{DoubleValue: v}})
-}
-
-func (a *attributes) seconds(name string, v time.Duration) { a.float(name, v.Seconds()) }
-
-// amount adds an amount in US dollars.
-func (a *attributes) amount(name string, v cost.Nano) { a.float(name, v.Dollars()) }
-
-func textValue(v string) *commonpb.AnyValue {
-	return &commonpb.AnyValue{Value: &commonpb.AnyValue_StringValue{StringValue: strings.ToValidUTF8(v, "\uFFFD")}}
-}

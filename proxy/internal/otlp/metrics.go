@@ -2,12 +2,15 @@ package otlp
 
 import (
 	"sort"
+	"strings"
 	"sync"
 	"time"
 
 	dto "github.com/prometheus/client_model/go"
 	commonpb "go.opentelemetry.io/proto/otlp/common/v1"
 	metricspb "go.opentelemetry.io/proto/otlp/metrics/v1"
+	resourcepb "go.opentelemetry.io/proto/otlp/resource/v1"
+	"google.golang.org/protobuf/proto"
 
 	"github.com/sluice-gateway/sluice/proxy/internal/cost"
 	"github.com/sluice-gateway/sluice/proxy/internal/telemetry"
@@ -33,9 +36,28 @@ func (e *encoder) metrics(gather Gatherer, began, now time.Time) (body []byte, p
 	for i := range e.versions {
 		all = append(all, e.operations.metrics(&e.versions[i], span, &points)...)
 	}
-	return marshal(&metricspb.MetricsData{ResourceMetrics: []*metricspb.ResourceMetrics{{
-		Resource: e.resource, ScopeMetrics: []*metricspb.ScopeMetrics{{Scope: e.scope, Metrics: all}},
-	}}}), points
+	var resource resourcepb.Resource
+	_ = proto.Unmarshal(e.resource, &resource) // which this package has written
+	scope := &commonpb.InstrumentationScope{Name: scopeName, Version: e.version}
+	body, _ = proto.Marshal(&metricspb.MetricsData{ResourceMetrics: []*metricspb.ResourceMetrics{{
+		Resource: &resource, ScopeMetrics: []*metricspb.ScopeMetrics{{Scope: scope, Metrics: all}},
+	}}}) // does not fail: all texts have been made valid UTF-8
+	return body, points
+}
+
+// labels are the attributes of a point.
+type labels []*commonpb.KeyValue
+
+// add adds an attribute. Its text is made valid UTF-8, because another one makes the whole message invalid.
+func (l *labels) add(name, v string) {
+	*l = append(*l, &commonpb.KeyValue{Key: name, Value: &commonpb.AnyValue{Value: &commonpb.AnyValue_StringValue{StringValue: strings.ToValidUTF8(v, "\uFFFD")}}})
+}
+
+// text adds an attribute, unless it is empty.
+func (l *labels) text(name, v string) {
+	if v != "" {
+		l.add(name, v)
+	}
 }
 
 // timeSpan is the time that cumulative values cover, in nanoseconds.
@@ -47,9 +69,9 @@ func (t timeSpan) convert(f *dto.MetricFamily) *metricspb.Metric {
 	var numbers []*metricspb.NumberDataPoint
 	var histograms []*metricspb.HistogramDataPoint
 	for _, series := range f.Metric {
-		var a attributes
+		var a labels
 		for _, l := range series.Label {
-			a.add(l.GetName(), textValue(l.GetValue())) // an empty label is a value, as of code
+			a.add(l.GetName(), l.GetValue()) // an empty label is a value, as of code
 		}
 		if h := series.Histogram; h != nil {
 			histograms = append(histograms, t.histogram(h, a))
@@ -77,7 +99,7 @@ func (t timeSpan) convert(f *dto.MetricFamily) *metricspb.Metric {
 }
 
 // histogram converts a histogram, whose buckets are cumulative and do not include the last one.
-func (t timeSpan) histogram(h *dto.Histogram, a attributes) *metricspb.HistogramDataPoint {
+func (t timeSpan) histogram(h *dto.Histogram, a labels) *metricspb.HistogramDataPoint {
 	p := &metricspb.HistogramDataPoint{
 		Attributes: a, StartTimeUnixNano: t.start, TimeUnixNano: t.end, Count: h.GetSampleCount(), Sum: new(h.GetSampleSum()),
 	}
@@ -187,7 +209,7 @@ func (o *operations) metrics(names *metricNames, t timeSpan, points *int64) (all
 		*points++
 		return m
 	}
-	distribution := func(name, unit string, bounds []float64, d *distribution, a attributes) {
+	distribution := func(name, unit string, bounds []float64, d *distribution, a labels) {
 		if name == "" || d.count == 0 {
 			return
 		}
@@ -201,7 +223,7 @@ func (o *operations) metrics(names *metricNames, t timeSpan, points *int64) (all
 			ExplicitBounds: bounds, BucketCounts: append([]uint64(nil), d.buckets[:len(bounds)+1]...),
 		})
 	}
-	counter := func(name string, n int64, a attributes) {
+	counter := func(name string, n int64, a labels) {
 		if name == "" || n == 0 {
 			return
 		}
@@ -215,7 +237,7 @@ func (o *operations) metrics(names *metricNames, t timeSpan, points *int64) (all
 		})
 	}
 	for k, s := range o.series {
-		var a attributes
+		var a labels
 		a.text(attrOperation, k.operation)
 		a.text(attrSystem, k.provider)
 		a.text(attrRequestModel, k.model)
@@ -226,8 +248,10 @@ func (o *operations) metrics(names *metricNames, t timeSpan, points *int64) (all
 		}
 		distribution(duration, "s", secondsBounds, &s.duration, a)
 		distribution(names.firstChunk, "s", secondsBounds, &s.first, a)
-		typed := func(kind string) attributes {
-			return append(a[:len(a):len(a)], &commonpb.KeyValue{Key: attrTokenType, Value: textValue(kind)})
+		typed := func(kind string) labels {
+			l := a[:len(a):len(a)]
+			l.add(attrTokenType, kind)
+			return l
 		}
 		distribution(names.tokenUsage, "{token}", tokensBounds, &s.input, typed("input"))
 		distribution(names.tokenUsage, "{token}", tokensBounds, &s.output, typed("output"))

@@ -332,9 +332,10 @@ func (q *queue) put(r *telemetry.Record, dropped *atomic.Int64) {
 		dropped.Add(1)
 	}
 	at := &q.slots[(q.first+q.n)%len(q.slots)]
-	tries := append(at.Tries[:0], r.Tries[:min(len(r.Tries), maxTries)]...)
+	tries, filters := append(at.Tries[:0], r.Tries[:min(len(r.Tries), maxTries)]...), append(at.Filters[:0], r.Filters...)
+	route := append(at.Route[:0], r.Route...)
 	*at = *r
-	at.Tries, at.ResponseID = tries, nil
+	at.Tries, at.Filters, at.Route, at.ResponseID = tries, filters, route, nil
 	q.n++
 	n := q.n
 	q.mu.Unlock()
@@ -360,10 +361,11 @@ func (q *queue) take(batch []telemetry.Record) []telemetry.Record {
 		at := &q.slots[q.first]
 		n := len(batch)
 		batch = batch[:n+1]
-		spare := batch[n].Tries[:0] // the slot gets the memory of the batch's last record in exchange
+		spare := batch[n] // the slot gets the memory of the batch's last record in exchange
 		batch[n] = *at
-		clear(spare[:cap(spare)])
-		*at = telemetry.Record{Tries: spare}
+		clear(spare.Tries[:cap(spare.Tries)])
+		clear(spare.Filters[:cap(spare.Filters)])
+		*at = telemetry.Record{Tries: spare.Tries[:0], Filters: spare.Filters[:0], Route: spare.Route[:0]}
 		q.first = (q.first + 1) % len(q.slots)
 		q.n--
 	}

@@ -18,6 +18,7 @@ import (
 	"go.uber.org/goleak"
 	"google.golang.org/protobuf/encoding/protowire"
 	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/reflect/protoreflect"
 
 	"github.com/sluice-gateway/sluice/proxy/config"
 	"github.com/sluice-gateway/sluice/proxy/internal/otlp"
@@ -162,7 +163,26 @@ func decodeSpans(t *testing.T, body []byte) []*tracepb.Span {
 	if err := proto.Unmarshal(body, &data); err != nil {
 		t.Fatal(err)
 	}
+	if again, err := (proto.MarshalOptions{}).Marshal(&data); err != nil || len(again) != len(body) || hasUnknownFields(data.ProtoReflect()) {
+		t.Errorf("%d bytes, of which the official package writes %d: %v", len(body), len(again), err)
+	}
 	return data.ResourceSpans[0].ScopeSpans[0].Spans
+}
+
+// hasUnknownFields reports whether a message, or one in it, has fields that the official package does not know.
+func hasUnknownFields(m protoreflect.Message) (found bool) {
+	m.Range(func(field protoreflect.FieldDescriptor, v protoreflect.Value) bool {
+		switch {
+		case field.IsList() && field.Message() != nil:
+			for i := range v.List().Len() {
+				found = found || hasUnknownFields(v.List().Get(i).Message())
+			}
+		case field.Message() != nil:
+			found = found || hasUnknownFields(v.Message())
+		}
+		return !found
+	})
+	return found || len(m.GetUnknown()) > 0
 }
 
 func stats(e *otlp.Exporter, s otlp.Signal) (all otlp.Stats) {
@@ -172,6 +192,31 @@ func stats(e *otlp.Exporter, s otlp.Signal) (all otlp.Stats) {
 		}
 	})
 	return all
+}
+
+// TestExportsAnyRecord exports texts that are not valid, long ones, and numbers at their limits.
+func TestExportsAnyRecord(t *testing.T) {
+	c := newCollector(t, accept)
+	e, _ := start(t, telemetryConfig(c.URL), fast)
+	r := finished(e, "req_\xff")
+	r.Path, r.Tags, r.Status, r.Fuel = "/"+strings.Repeat("\xc3", 70_000), strings.Repeat("x", 1<<14), -1, 1<<62
+	r.Filters = []telemetry.FilterUse{{Plugin: telemetry.PluginUse{Name: "f", Digest: "ab"}, Decision: "passed"}, {Plugin: telemetry.PluginUse{Name: "g"}, Decision: "rejected"}}
+	r.Route = []byte("order a/one, b/two")
+	r.Tries[1].Plugin = telemetry.PluginUse{Name: "openai", Digest: "cd", Fuel: 5}
+	e.Record(r)
+	spans := decodeSpans(t, c.await(t).body)
+	got := attributesOf(spans[0])
+	for name, want := range map[string]string{
+		"sluice.request": "req_\uFFFD", "http.response.status_code": "-1", "sluice.fuel": fmt.Sprint(int64(1) << 62), "sluice.filters": "f@ab passed, g rejected",
+		"sluice.route": "order a/one, b/two", "sluice.tags": r.Tags, "http.route": "/\uFFFD",
+	} {
+		if got[name] != want {
+			t.Errorf("%s = %.100q, want %.100q", name, got[name], want)
+		}
+	}
+	if got := attributesOf(spans[2]); got["sluice.plugin"] != "openai" || got["sluice.plugin.digest"] != "cd" || got["sluice.fuel"] != "5" {
+		t.Errorf("attributes %v", got)
+	}
 }
 
 func TestExportsTraces(t *testing.T) {

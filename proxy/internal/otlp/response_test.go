@@ -19,7 +19,8 @@ func TestRecordDoesNotAllocate(t *testing.T) {
 	var o operations
 	r := &telemetry.Record{
 		Began: time.Unix(1_800_000_000, 0), Path: "/v1/messages", Stream: true,
-		Tries: []telemetry.Attempt{{Provider: "a", Target: "one", Code: "upstream_error"}, {Provider: "b", Target: "two", First: time.Second}},
+		Tries:   []telemetry.Attempt{{Provider: "a", Target: "one", Code: "upstream_error"}, {Provider: "b", Target: "two", First: time.Second}},
+		Filters: []telemetry.FilterUse{{Decision: "passed"}}, Route: []byte("order a/one, b/two"),
 	}
 	e := &Exporter{sampler: newSampler(&telemetryTraces, &dropped)}
 	record := func() {
@@ -35,7 +36,8 @@ func TestRecordDoesNotAllocate(t *testing.T) {
 		t.Errorf("%v allocations", n)
 	}
 	batch := q.take(make([]telemetry.Record, 0, maxBatch))
-	if len(batch) != 16 || dropped.Load() < 100 || !slices.Equal(batch[15].Tries, r.Tries) || &batch[15].Tries[0] == &batch[14].Tries[0] {
+	if len(batch) != 16 || dropped.Load() < 100 || !slices.Equal(batch[15].Tries, r.Tries) || &batch[15].Tries[0] == &batch[14].Tries[0] ||
+		&batch[15].Filters[0] == &batch[14].Filters[0] || string(batch[15].Route) != string(r.Route) || &batch[15].Route[0] == &r.Route[0] {
 		t.Errorf("%d records, %d dropped, %v", len(batch), dropped.Load(), batch[0].Tries)
 	}
 	var none *Exporter

@@ -3,6 +3,7 @@ package plugin
 import (
 	"context"
 	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"runtime"
@@ -167,7 +168,7 @@ func (h *Host) load(ctx context.Context, s *Spec, from engine.Source) (*Plugin, 
 	if err != nil {
 		return nil, s.wrap(nil, err)
 	}
-	p.module, p.bundled = m, s.Bundled
+	p.module, p.bundled, p.digest = m, s.Bundled, hex.EncodeToString(from.Digest[:])
 	if names := m.Missing(); len(names) > 0 {
 		p.warn("plugin imports functions of a newer ABI, which fail when called", errors.New(strings.Join(names, ", ")))
 	}

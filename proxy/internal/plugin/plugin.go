@@ -28,7 +28,8 @@ type Plugin struct {
 	log     guestLog
 	breaker pluginBreaker
 
-	bundled bool // see Spec
+	bundled bool   // see Spec
+	digest  string // see Digest
 
 	number int64 // position in the Host's loading order
 
@@ -42,6 +43,9 @@ type Plugin struct {
 
 // Name returns the name under which the plugin was loaded.
 func (p *Plugin) Name() string { return p.name }
+
+// Digest returns the SHA-256 of the plugin's module in hexadecimal, "" for a native plugin.
+func (p *Plugin) Digest() string { return p.digest }
 
 // Minor returns the minor version of the ABI that the plugin was built for, 0 for a native one.
 func (p *Plugin) Minor() int { return int(p.minor) }

@@ -58,6 +58,7 @@ func TestRecentDoesNotAllocate(t *testing.T) {
 	r := completion()
 	r.ResponseID = []byte("chatcmpl-0123456789")
 	r.Tries = []telemetry.Attempt{{Provider: "p", Target: "t", Code: "overloaded"}, {Provider: "q", Target: "u"}}
+	r.Filters = []telemetry.FilterUse{{Plugin: telemetry.PluginUse{Name: "secrets"}, Decision: "passed"}}
 	serve := func() {
 		c.Start(&r)
 		c.Attempt(&r)

@@ -17,6 +17,20 @@ type Attempt struct {
 	Status   int           // of the provider's response; 0 if there was none
 	Code     string        // error code, or cancelled; "" on success
 	Cause    string        // as CauseText returns it; "" if it is unknown
+	Plugin   PluginUse     // the provider's plugin
+}
+
+// PluginUse is a plugin that a request has used.
+type PluginUse struct {
+	Name   string
+	Digest string // SHA-256 of its module, in hexadecimal; "" if it has none
+	Fuel   int64  // what its calls have used; 0 if that is unknown, as of a cancelled attempt
+}
+
+// FilterUse is a filter that applied to a request.
+type FilterUse struct {
+	Plugin   PluginUse
+	Decision string // not_called, passed, changed, failed, or rejected
 }
 
 // MaxCause is the maximum length in bytes of causes and warnings in the records of recent requests.

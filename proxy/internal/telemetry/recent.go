@@ -33,6 +33,7 @@ type slot struct {
 	route    []byte
 	response []byte
 	tries    []Attempt
+	filters  []FilterUse
 
 	// Most requests need no other memory for the three.
 	routeRoom    [192]byte
@@ -43,6 +44,7 @@ type slot struct {
 // Limits of what a slot keeps of a request. Names and IDs have limits of their own.
 const (
 	maxTries    = 16
+	maxFilters  = 16
 	maxRoute    = 1 << 10
 	maxResponse = 128
 	maxText     = 256
@@ -50,10 +52,10 @@ const (
 
 // Entry is a request in Recent.
 type Entry struct {
-	Record          // with Tries and ResponseID of its own, and without Cause
+	Record          // with Tries, Filters and ResponseID of its own, and without Cause and Route
 	Seq      uint64 // order in which requests have ended, from 1; 0 in flight
 	CauseWas string // Cause as a text of at most MaxCause bytes
-	Route    string // the routing decision, in the format of x-gateway-route
+	RouteWas string // Route as a text, in the format of x-gateway-route
 }
 
 // NewRecent returns a Recent for a number of requests, or nil for 0.
@@ -126,12 +128,15 @@ func (s *slot) copyTries(r *Record) {
 // copy copies a record, cut to the limits.
 func (s *slot) copy(r *Record) {
 	s.copyTries(r)
+	clear(s.filters[min(len(s.filters), len(r.Filters)):])
+	s.filters = append(s.filters[:0], r.Filters[:min(len(r.Filters), maxFilters)]...)
 	s.response = s.response[:0]
 	if r.Attempts > 0 {
 		s.response = append(s.response, r.ResponseID[:min(len(r.ResponseID), maxResponse)]...)
 	}
 	s.record = *r
-	s.record.Tries, s.record.ResponseID, s.record.Cause, s.record.counted, s.record.slot = nil, nil, nil, false, 0
+	s.record.Tries, s.record.Filters, s.record.Route, s.record.ResponseID, s.record.Cause = nil, nil, nil, nil, nil
+	s.record.counted, s.record.slot = false, 0
 	for _, text := range [...]*string{&s.record.UpstreamID, &s.record.Tags, &s.record.Target, &s.record.Code} {
 		*text = cut(*text, maxText)
 	}
@@ -154,6 +159,7 @@ func (c *Recent) Routed(r *Record, d Decision) {
 	if s.route = d.AppendLine(s.route[:0]); len(s.route) > maxRoute {
 		s.route = slices.Clip(s.route[:maxRoute])
 	}
+	r.Route = s.route
 }
 
 // End keeps the record of a request that has ended, whether or not it was listed as in flight.
@@ -194,8 +200,8 @@ func (c *Recent) Abandon(r *Record) {
 
 // entry returns a copy of the slot's request.
 func (s *slot) entry() Entry {
-	e := Entry{Record: s.record, Seq: s.seq, CauseWas: s.cause, Route: string(s.route)}
-	e.Tries, e.ResponseID = slices.Clone(s.tries), slices.Clone(s.response)
+	e := Entry{Record: s.record, Seq: s.seq, CauseWas: s.cause, RouteWas: string(s.route)}
+	e.Tries, e.Filters, e.ResponseID = slices.Clone(s.tries), slices.Clone(s.filters), slices.Clone(s.response)
 	return e
 }
 

@@ -100,17 +100,35 @@ func (e *Entry) AppendJSON(dst []byte, now time.Time) []byte {
 	}
 	text("cause", e.CauseWas)
 	text("team", e.Team)
+	principal, identity := e.Principal()
+	text("principal", principal)
+	text("identity", identity)
 	text("response", string(e.ResponseID))
 	if e.Admitted > 0 {
 		o.duration("admitted_ms", e.Admitted)
 	}
 	text("warnings", e.Warnings)
-	text("route", e.Route)
+	text("route", e.RouteWas)
 	if e.Generation > 0 {
 		o.number("generation", e.Generation)
 	}
 	if e.Shadow {
 		o.bool("shadow", true)
+	}
+	if len(e.Filters) > 0 {
+		o.buf = append(o.buf, `,"filters":[`...)
+		for i := range e.Filters {
+			f := &e.Filters[i]
+			if i > 0 {
+				o.buf = append(o.buf, ',')
+			}
+			o.buf = append(o.buf, `{"filter":`...)
+			o.buf = strconv.AppendInt(o.buf, int64(i+1), 10)
+			o.text("decision", f.Decision)
+			f.Plugin.append(&o)
+			o.buf = append(o.buf, '}')
+		}
+		o.buf = append(o.buf, ']')
 	}
 	if len(e.Tries) > 0 {
 		o.buf = append(o.buf, `,"tries":[`...)
@@ -152,7 +170,21 @@ func (e *Entry) appendAttempt(o *object, i int, now time.Time) {
 	if t.Cause != "" {
 		o.text("cause", t.Cause)
 	}
+	t.Plugin.append(o)
 	o.buf = append(o.buf, '}')
+}
+
+// append appends the members of an object that describe the plugin.
+func (p *PluginUse) append(o *object) {
+	if p.Name != "" {
+		o.text("plugin", p.Name)
+	}
+	if p.Digest != "" {
+		o.text("plugin_sha256", p.Digest)
+	}
+	if p.Fuel > 0 {
+		o.number("fuel", p.Fuel)
+	}
 }
 
 // object is a fieldWriter for a JSON object, whose texts may contain anything.

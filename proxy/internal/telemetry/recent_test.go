@@ -249,7 +249,7 @@ func TestRecentConcurrently(t *testing.T) {
 				fresh, _, last := c.After(seq, &telemetry.RecentQuery{Limit: 100})
 				seq = last
 				for _, e := range append(all, fresh...) {
-					if e.Key != e.RequestID || e.Tries[0].Provider != e.Key || string(e.ResponseID) != e.Key || e.Seq != 0 && e.Route != e.Key {
+					if e.Key != e.RequestID || e.Tries[0].Provider != e.Key || string(e.ResponseID) != e.Key || e.Seq != 0 && e.RouteWas != e.Key {
 						t.Errorf("mixed: %+v", e)
 						return
 					}

@@ -43,6 +43,8 @@ type Record struct {
 	ResponseID []byte // as the client receives it, if there were attempts; valid until Log.Request returns
 	Attempts   int
 	Tries      []Attempt     // the memory belongs to the request: readers of the record copy it
+	Filters    []FilterUse   // filters that applied, in order; the memory is that of the request
+	Route      []byte        // the routing decision as one line, if Recent keeps it; valid until Log.Request returns
 	Admitted   time.Duration // time until the request was admitted; 0 if it was not
 	Generation int64         // number of the configuration; 0 if none was used
 	Warnings   string        // what was changed in the request, as in x-gateway-warning
@@ -77,6 +79,15 @@ type Record struct {
 
 	counted bool  // counted as in flight
 	slot    int32 // index of the slot in Recent, from 1; 0 if there is none
+}
+
+// Principal returns the name of the principal that has sent the request, and the entry of [[identities]] that gives it its
+// rights, such as identities[0]. Both are "" if the client has a key of the configuration.
+func (r *Record) Principal() (name, identity string) {
+	if r.Series == "" || r.Series == r.Key {
+		return "", ""
+	}
+	return r.Key, r.Series
 }
 
 // UnusedCost returns the cost of attempts whose response was not used.

@@ -436,6 +436,12 @@ func check(t *testing.T, g *proxytest.Gateway, c *received, up *provider, s *sce
 			t.Errorf("%s = %q, in the access log %s = %q", attribute, got, field, want)
 		}
 	}
+	if got := text(server, "sluice.filters"); (s.name == "filtered") != (strings.HasPrefix(got, "blocklist@") && strings.HasSuffix(got, " rejected")) {
+		t.Errorf("sluice.filters = %q", got)
+	}
+	if got := text(server, "sluice.route"); (got != "") != (len(s.attempts) > 0) || text(server, "sluice.config.generation") != "1" {
+		t.Errorf("sluice.route = %q: %v", got, server.Attributes().AsRaw())
+	}
 	if got := text(server, "sluice.attempts"); got != line["attempts"] || strconv.Itoa(len(attempts)) != got || len(attempts) != len(s.attempts) {
 		t.Fatalf("%d attempts, sluice.attempts %s, in the access log %s, want %v", len(attempts), got, line["attempts"], s.attempts)
 	}
@@ -443,6 +449,13 @@ func check(t *testing.T, g *proxytest.Gateway, c *received, up *provider, s *sce
 		target, outcome, _ := strings.Cut(s.attempts[n], " ")
 		if a.ParentSpanID() != server.SpanID() || a.TraceID() != server.TraceID() || a.Name() != "chat "+target || text(a, "error.type") != outcome || text(a, "sluice.attempt") != strconv.Itoa(n+1) {
 			t.Errorf("attempt %d: %s %v, want %s", n, a.Name(), a.Attributes().AsRaw(), s.attempts[n])
+		}
+		plugin := "openai"
+		if target == "panic" {
+			plugin = "hostile"
+		}
+		if text(a, "sluice.plugin") != plugin || len(text(a, "sluice.plugin.digest")) != 64 {
+			t.Errorf("attempt %d: want the plugin %s: %v", n, plugin, a.Attributes().AsRaw())
 		}
 		if parents := up.parentsOf(trace); target != "panic" && !slices.Contains(parents, a.SpanID().String()) {
 			t.Errorf("attempt %d: span %s, the provider has received %v", n, a.SpanID(), parents)

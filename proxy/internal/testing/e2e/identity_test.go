@@ -92,6 +92,9 @@ budgets = [{ usd = 0.025, per = "total" }]
 	if line := g.Log.Request(t, r.RequestID()); line["key"] != "idp:alice" {
 		t.Errorf("got log line %v", line)
 	}
+	if records := recordsOf(t, g.Admin(t), r.RequestID()); len(records) != 1 || records[0]["principal"] != "idp:alice" || records[0]["identity"] != "identities[0]" {
+		t.Errorf("got records %v", records)
+	}
 	for _, want := range []struct {
 		token string
 		max   int

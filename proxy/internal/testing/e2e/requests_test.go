@@ -56,6 +56,19 @@ func attemptsOf(record map[string]any) (all []string) {
 	return all
 }
 
+// usesOf describes the filters in a record as PLUGIN DECISION. Each has the digest of its module.
+func usesOf(t *testing.T, record map[string]any) (all []string) {
+	filters, _ := record["filters"].([]any)
+	for _, f := range filters {
+		use := f.(map[string]any)
+		if digest, _ := use["plugin_sha256"].(string); len(digest) != 64 {
+			t.Errorf("filter %v has no digest", use)
+		}
+		all = append(all, fmt.Sprint(use["plugin"], " ", use["decision"]))
+	}
+	return all
+}
+
 // respondCanary responds with a text that must not be in a record.
 func respondCanary() up.Step {
 	return up.Answer(200, "application/json", chatResponse("text-canary"), "X-Request-Id: up-1")
@@ -67,22 +80,29 @@ func TestRecords(t *testing.T) {
 	t.Parallel()
 	sse := up.EventStream()
 	begin := up.Chunk("data: {\"id\":\"r\",\"object\":\"chat.completion.chunk\",\"created\":1,\"model\":\"m\",\"choices\":[{\"index\":0,\"delta\":{\"role\":\"assistant\",\"content\":\"text-canary\"},\"finish_reason\":null}]}\n\n")
+	hedged := make(chan struct{})
+	const secret = `{"model":"m","messages":[{"role":"user","content":"a prompt of some words, top secret"}]}`
 	limited := up.Answer(429, "application/json", `{"error":{"message":"slow down: a prompt of some words","type":"rate_limit_error","code":"rate_limit_exceeded"}}`, "Connection: close")
 	for _, c := range []struct {
 		name, body, keys string
 		a, b             up.Script
 		status           int
 		attempts         []string
+		filters          []string
 	}{
-		{"direct", askM, "", up.Script{up.ReadRequest(), respondCanary()}, nil, 200, []string{"a 200"}},
-		{"direct stream", askMStream, "", up.Script{up.ReadRequest(), up.Answer(200, "text/event-stream", streamOf("text-canary"))}, nil, 200, []string{"a 200"}},
-		{"fallback", askM, "retry = { attempts = 1 }", up.Script{up.ReadRequest(), busy(503)}, up.Script{up.ReadRequest(), respondCanary()}, 200, []string{"a 503 overloaded", "b 200"}},
-		{"connection lost", askM, "retry = { attempts = 1 }", up.Script{up.ReadRequest(), up.Reset()}, up.Script{up.ReadRequest(), respondCanary()}, 200, []string{"a upstream_unreachable", "b 200"}},
-		{"retry", askM, `retry = { backoff = "1ms" }`, up.Script{up.ReadRequest(), busy(529)}, nil, 200, []string{"a 529 overloaded", "a (retry) 200"}},
-		{"hedge won", askM, `hedge = { after = "10ms", budget = 1 }`, up.Script{up.ReadRequest(), up.AwaitClose()}, up.Script{up.ReadRequest(), respondCanary()}, 200, []string{"a cancelled", "b (hedge) 200"}},
-		{"cut stream", askMStream, "", up.Script{up.ReadRequest(), sse, begin, up.Close()}, nil, 200, []string{"a 200 upstream_stream_truncated"}},
-		{"rate limit", askM, "retry = { attempts = 1 }", up.Script{up.ReadRequest(), limited}, up.Script{up.ReadRequest(), limited}, 429, []string{"a 429 rate_limit_exceeded", "b 429 rate_limit_exceeded"}},
-		{"rejected", `{"model":"none","messages":[{"role":"user","content":"a prompt of some words"}]}`, "", nil, nil, 404, nil},
+		{"direct", askM, "", up.Script{up.ReadRequest(), respondCanary()}, nil, 200, []string{"a 200"}, nil},
+		{"direct stream", askMStream, "", up.Script{up.ReadRequest(), up.Answer(200, "text/event-stream", streamOf("text-canary"))}, nil, 200, []string{"a 200"}, nil},
+		{"fallback", askM, "retry = { attempts = 1 }", up.Script{up.ReadRequest(), busy(503)}, up.Script{up.ReadRequest(), respondCanary()}, 200, []string{"a 503 overloaded", "b 200"}, nil},
+		{"connection lost", askM, "retry = { attempts = 1 }", up.Script{up.ReadRequest(), up.Reset()}, up.Script{up.ReadRequest(), respondCanary()}, 200, []string{"a upstream_unreachable", "b 200"}, nil},
+		{"retry", askM, `retry = { backoff = "1ms" }`, up.Script{up.ReadRequest(), busy(529)}, nil, 200, []string{"a 529 overloaded", "a (retry) 200"}, nil},
+		{"hedge won", askM, `hedge = { after = "10ms", budget = 1 }`, up.Script{up.ReadRequest(), up.AwaitClose()}, up.Script{up.ReadRequest(), respondCanary()}, 200, []string{"a cancelled", "b (hedge) 200"}, nil},
+		{"hedge lost", askM, `hedge = { after = "1ms", budget = 1 }`, up.Script{up.ReadRequest(), up.Wait(hedged), respondCanary()}, up.Script{up.ReadRequest(), up.Signal(hedged), up.AwaitClose()}, 200, []string{"a 200", "b (hedge) cancelled"}, nil},
+		{"cut stream", askMStream, "", up.Script{up.ReadRequest(), sse, begin, up.Close()}, nil, 200, []string{"a 200 upstream_stream_truncated"}, nil},
+		{"rate limit", askM, "retry = { attempts = 1 }", up.Script{up.ReadRequest(), limited}, up.Script{up.ReadRequest(), limited}, 429, []string{"a 429 rate_limit_exceeded", "b 429 rate_limit_exceeded"}, nil},
+		{"rejected", `{"model":"none","messages":[{"role":"user","content":"a prompt of some words"}]}`, "", nil, nil, 404, nil, nil},
+		{"filters that pass and change", secret, "", up.Script{up.ReadRequest(), respondCanary()}, nil, 200, []string{"a 200"}, []string{"secrets passed", "blocklist changed"}},
+		{"filter that rejects", secret, "", nil, nil, 400, nil, []string{"blocklist rejected", "secrets not_called"}},
+		{"filter that rejects the response", askM, "", up.Script{up.ReadRequest(), respondCanary()}, nil, 400, []string{"a 200 blocked_phrase"}, []string{"blocklist rejected"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
@@ -95,7 +115,11 @@ func TestRecords(t *testing.T) {
 			if c.name == "retry" {
 				toml = oneTarget(a.URL(), "", c.keys)
 			}
-			g := proxytest.Start(t, toml)
+			g := proxytest.Start(t, toml+map[string]string{
+				"filters that pass and change":     "[[filters]]\nplugin = \"secrets\"\n" + blocklist("mask", ""),
+				"filter that rejects":              blocklist("refuse", "") + "[[filters]]\nplugin = \"secrets\"\n",
+				"filter that rejects the response": "[[filters]]\nplugin = \"blocklist\"\non = [\"response\"]\noptions = { phrases = [\"text-canary\"], action = \"refuse\" }\n",
+			}[c.name])
 			admin := g.Admin(t)
 			r := g.Chat(t, c.body)
 			line := g.Log.Request(t, r.RequestID())
@@ -106,6 +130,9 @@ func TestRecords(t *testing.T) {
 			record := records[0]
 			if got := attemptsOf(record); !slices.Equal(got, c.attempts) {
 				t.Errorf("attempts %q, want %q", got, c.attempts)
+			}
+			if got := usesOf(t, record); !slices.Equal(got, c.filters) {
+				t.Errorf("filters %q, want %q", got, c.filters)
 			}
 			if record["state"] != "ended" || c.attempts != nil && record["route"] == nil {
 				t.Errorf("record %v", record)
@@ -124,7 +151,7 @@ func TestRecords(t *testing.T) {
 				}
 			}
 			for name := range maps.Keys(record) {
-				if _, ok := line[name]; !ok && !slices.Contains([]string{"time", "seq", "state", "response", "admitted_ms", "route", "generation", "tries", "warnings"}, name) {
+				if _, ok := line[name]; !ok && !slices.Contains([]string{"time", "seq", "state", "response", "admitted_ms", "route", "generation", "tries", "filters", "warnings"}, name) {
 					t.Errorf("%s: the record has %v, and the log nothing", name, record[name])
 				}
 			}
@@ -202,6 +229,25 @@ func TestRecordOfShadow(t *testing.T) {
 	}
 	if n := len(recordsOf(t, admin, r.RequestID())); n != 2 {
 		t.Errorf("%d records, want 2", n)
+	}
+}
+
+// TestRecordOfTrap has a plugin that crashes, and checks that the attempt says so and which version of the plugin it was.
+func TestRecordOfTrap(t *testing.T) {
+	t.Parallel()
+	table := guest(t, "hostile", "key")
+	a := up.New(t)
+	g := proxytest.Start(t, quietServer+table+hostileProvider("p", a.URL(), "panic"))
+	admin := g.Admin(t)
+	r := g.Chat(t, canaryRequest("p/panic", false))
+	g.Log.Request(t, r.RequestID())
+	records := recordsOf(t, admin, r.RequestID())
+	if r.Status != 502 || len(records) != 1 || !slices.Equal(attemptsOf(records[0]), []string{"p plugin_crashed"}) || records[0]["code"] != "plugin_crashed" {
+		t.Fatalf("status %d, records %v", r.Status, records)
+	}
+	attempt := records[0]["tries"].([]any)[0].(map[string]any)
+	if digest := fmt.Sprint(attempt["plugin_sha256"]); attempt["plugin"] != "hostile" || !strings.Contains(table, digest) || attempt["fuel"] == nil {
+		t.Errorf("attempt %v, want the plugin of %s", attempt, table)
 	}
 }
 
