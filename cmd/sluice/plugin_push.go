@@ -119,8 +119,8 @@ func (o *options) annotate(c *cobra.Command, s *subject) (map[string]string, err
 
 // publishedFiles reads the texts in a folder that are pushed with a plugin.
 func publishedFiles(dir string) (files []plugindev.File, err error) {
-	for _, file := range []plugindev.File{{Name: "README.md", MediaType: "text/markdown"}, {Name: "LICENSE", MediaType: "text/plain"}} {
-		file.Content, err = os.ReadFile(filepath.Join(dir, file.Name))
+	for _, file := range []plugindev.File{{Title: "README.md", MediaType: "text/markdown"}, {Title: "LICENSE", MediaType: "text/plain"}} {
+		file.Content, err = os.ReadFile(filepath.Join(dir, file.Title))
 		switch {
 		case err == nil:
 			files = append(files, file)

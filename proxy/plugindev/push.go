@@ -2,7 +2,6 @@ package plugindev
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 
 	"github.com/sluice-gateway/sluice/proxy/config"
@@ -26,11 +25,8 @@ const (
 // artifactType is the type of a plugin that Push pushes.
 const artifactType = "application/vnd.sluice.plugin.v1"
 
-// File is a text that is pushed with a plugin, such as its README.
-type File struct {
-	Name, MediaType string
-	Content         []byte
-}
+// File is a text that is pushed with a plugin, such as its README. Its Title is its name.
+type File = distribution.Layer
 
 // CheckReference returns an error unless Push accepts a reference.
 func CheckReference(reference string) error {
@@ -58,38 +54,17 @@ func Push(ctx context.Context, cfg *config.Config, reference string, m Module, f
 	if len(m.Wasm) > oci.MaxModule {
 		return "", fmt.Errorf("the module has %d bytes, more than %d", len(m.Wasm), oci.MaxModule)
 	}
-	layers := []File{{Name: "plugin.wasm", MediaType: oci.TypeWasm, Content: m.Wasm}}
+	layers := []File{{Title: "plugin.wasm", MediaType: oci.TypeWasm, Content: m.Wasm}}
 	for _, section := range []string{abi.SectionOptions + "." + m.Name, abi.SectionOptions} {
 		if schema, ok := wasm.Custom(m.Wasm, section); ok {
-			layers = append(layers, File{Name: "options.json", MediaType: "application/schema+json", Content: schema})
+			layers = append(layers, File{Title: "options.json", MediaType: "application/schema+json", Content: schema})
 			break
 		}
 	}
-	empty := []byte("{}")
-	manifest := oci.Manifest{
-		SchemaVersion: 2, MediaType: oci.TypeManifest, ArtifactType: artifactType, Annotations: annotations,
-		Config: oci.Descriptor{MediaType: oci.TypeEmpty, Digest: oci.DigestOf(empty), Size: int64(len(empty))},
-	}
 	client := distribution.New(modules.Registries(cfg))
 	defer client.Close()
-	if err := client.PushBlob(ctx, r, empty); err != nil {
+	if r.Digest, err = client.PushArtifact(ctx, r, artifactType, append(layers, files...), annotations); err != nil {
 		return "", err
 	}
-	for _, l := range append(layers, files...) {
-		if err := client.PushBlob(ctx, r, l.Content); err != nil {
-			return "", err
-		}
-		manifest.Layers = append(manifest.Layers, oci.Descriptor{
-			MediaType: l.MediaType, Digest: oci.DigestOf(l.Content), Size: int64(len(l.Content)), Annotations: map[string]string{AnnotationTitle: l.Name},
-		})
-	}
-	content, err := json.Marshal(manifest)
-	if err != nil {
-		return "", err
-	}
-	if err := client.PushManifest(ctx, r, content); err != nil {
-		return "", err
-	}
-	r.Digest = oci.DigestOf(content)
 	return r.String(), nil
 }

@@ -29,7 +29,7 @@ func TestPush(t *testing.T) {
 	push := func() string {
 		t.Helper()
 		pinned, err := plugindev.Push(t.Context(), cfg, tag, plugindev.Module{Name: "mine", Wasm: wasm},
-			[]plugindev.File{{Name: "README.md", MediaType: "text/markdown", Content: []byte("# mine")}}, map[string]string{plugindev.AnnotationVersion: "1.2"})
+			[]plugindev.File{{Title: "README.md", MediaType: "text/markdown", Content: []byte("# mine")}}, map[string]string{plugindev.AnnotationVersion: "1.2"})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -10,8 +10,10 @@ import (
 	"bytes"
 	"compress/gzip"
 	"encoding/json"
+	"encoding/pem"
 	"fmt"
 	"io"
+	"log"
 	"net/http"
 	"net/http/httptest"
 	"regexp"
@@ -56,14 +58,33 @@ type Registry struct {
 // New starts a registry, which is stopped at the end of the test.
 func New(tb testing.TB, auth Auth) *Registry {
 	tb.Helper()
+	return start(tb, auth, httptest.NewServer)
+}
+
+// NewTLS starts a registry that is accessed with HTTPS. Its certificate is for 127.0.0.1.
+func NewTLS(tb testing.TB, auth Auth) *Registry {
+	tb.Helper()
+	return start(tb, auth, httptest.NewTLSServer)
+}
+
+func start(tb testing.TB, auth Auth, listen func(http.Handler) *httptest.Server) *Registry {
 	r := &Registry{auth: auth, blobs: map[string][]byte{}, manifests: map[string][]byte{}}
-	r.server = httptest.NewServer(http.HandlerFunc(r.serve))
+	r.server = listen(http.HandlerFunc(r.serve))
+	r.server.Config.ErrorLog = log.New(io.Discard, "", 0) // failed handshakes are the client's errors
 	tb.Cleanup(r.server.Close)
 	return r
 }
 
 // Name returns the registry's name in references: its host and port.
-func (r *Registry) Name() string { return strings.TrimPrefix(r.server.URL, "http://") }
+func (r *Registry) Name() string {
+	_, name, _ := strings.Cut(r.server.URL, "://")
+	return name
+}
+
+// CA returns the certificate of a registry that was started with NewTLS, as PEM.
+func (r *Registry) CA() []byte {
+	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: r.server.Certificate().Raw})
+}
 
 // Stop stops the registry, so that connections to it are refused.
 func (r *Registry) Stop() { r.server.Close() }

@@ -2,6 +2,9 @@ package distribution
 
 import (
 	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
@@ -16,10 +19,11 @@ import (
 
 // Registry is how a registry is reached.
 type Registry struct {
-	Name         string // host or host:port, as in references
-	PlainHTTP    bool   // HTTP instead of HTTPS
-	AllowPrivate bool   // its name, and hosts that it names, may have private and loopback addresses
-	Username     string // "" for anonymous access
+	Name         string         // host or host:port, as in references
+	PlainHTTP    bool           // HTTP instead of HTTPS
+	Roots        *x509.CertPool // certificates that verify those of the registry, and of hosts that it names; nil for those of the system
+	AllowPrivate bool           // its name, and hosts that it names, may have private and loopback addresses
+	Username     string         // "" for anonymous access
 	Password     string
 	Mirrors      []string // names of registries to pull from first
 }
@@ -45,6 +49,9 @@ func New(registry func(name string) Registry) *Client {
 		pauses: []time.Duration{250 * time.Millisecond, time.Second},
 	}
 }
+
+// Retry sets the pauses before requests are sent again, for tests.
+func (c *Client) Retry(pauses ...time.Duration) { c.pauses = pauses }
 
 // Close closes the connections.
 func (c *Client) Close() {
@@ -139,6 +146,41 @@ func (c *Client) PushManifest(ctx context.Context, r oci.Reference, manifest []b
 	})
 }
 
+// Layer is a layer of an artifact to push.
+type Layer struct {
+	Title, MediaType string // Title is a file name
+	Content          []byte
+}
+
+// titleAnnotation is OCI's annotation for the file name of a layer.
+const titleAnnotation = "org.opencontainers.image.title"
+
+// PushArtifact pushes an artifact without a configuration, sets the reference's tag to it, and returns its digest. The
+// same artifact has the same digest each time.
+func (c *Client) PushArtifact(ctx context.Context, r oci.Reference, artifactType string, layers []Layer, annotations map[string]string) (oci.Digest, error) {
+	empty := []byte("{}")
+	manifest := oci.Manifest{
+		SchemaVersion: 2, MediaType: oci.TypeManifest, ArtifactType: artifactType, Annotations: annotations,
+		Config: oci.Descriptor{MediaType: oci.TypeEmpty, Digest: oci.DigestOf(empty), Size: int64(len(empty))},
+	}
+	if err := c.PushBlob(ctx, r, empty); err != nil {
+		return "", err
+	}
+	for _, l := range layers {
+		if err := c.PushBlob(ctx, r, l.Content); err != nil {
+			return "", err
+		}
+		manifest.Layers = append(manifest.Layers, oci.Descriptor{
+			MediaType: l.MediaType, Digest: oci.DigestOf(l.Content), Size: int64(len(l.Content)), Annotations: map[string]string{titleAnnotation: l.Title},
+		})
+	}
+	content, err := json.Marshal(manifest)
+	if err != nil {
+		return "", err
+	}
+	return oci.DigestOf(content), c.PushManifest(ctx, r, content)
+}
+
 // retry calls f until it succeeds, or fails in a way that does not go away, or all retries have failed.
 func (c *Client) retry(ctx context.Context, f func() error) error {
 	for _, pause := range c.pauses {
@@ -197,7 +239,12 @@ func (c *Client) newUpstream(r *Registry, host string, plain, received bool, aut
 	if plain {
 		scheme = "http://"
 	}
+	var conf *tls.Config
+	if r.Roots != nil {
+		conf = &tls.Config{RootCAs: r.Roots}
+	}
 	return upstream.New(upstream.Config{
+		TLS:  conf,
 		Name: r.Name, BaseURL: scheme + host, Credential: auth, Redactor: c.redactor, AllowPrivate: r.AllowPrivate, Received: received,
 		MaxConns: 4, Timeouts: upstream.Timeouts{FirstByte: 15 * time.Second, Idle: 15 * time.Second, Total: 5 * time.Minute},
 	})
@@ -226,4 +273,10 @@ func target(u *url.URL) string {
 		path += "?" + u.RawQuery
 	}
 	return path
+}
+
+// IsMissing reports whether a pull failed because a registry does not have what was asked for.
+func IsMissing(err error) bool {
+	e, ok := errors.AsType[*statusError](err)
+	return ok && e.status == http.StatusNotFound
 }

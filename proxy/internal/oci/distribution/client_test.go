@@ -3,6 +3,7 @@ package distribution_test
 import (
 	"bytes"
 	"context"
+	"crypto/x509"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -22,6 +23,7 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/internal/oci"
 	"github.com/sluice-gateway/sluice/proxy/internal/oci/distribution"
 	"github.com/sluice-gateway/sluice/proxy/internal/upstream"
+	"github.com/sluice-gateway/sluice/proxy/proxytest/certtest"
 	"github.com/sluice-gateway/sluice/proxy/proxytest/ocitest"
 )
 
@@ -55,6 +57,41 @@ func fetch(c *distribution.Client, r oci.Reference) ([]byte, error) {
 		return nil, err
 	}
 	return c.Blob(context.Background(), r, m.Layers[0])
+}
+
+// TestHTTPS pulls over HTTPS with a token, with the registry's certificate authority and with others, and is redirected
+// from HTTPS to HTTP.
+func TestHTTPS(t *testing.T) {
+	t.Parallel()
+	registry := ocitest.NewTLS(t, ocitest.TokenLogin)
+	plain := ocitest.New(t, ocitest.Anonymous)
+	r := registry.PutPlugin("acme/mine", "", oci.TypeWasm, module)
+	own, other := x509.NewCertPool(), x509.NewCertPool()
+	own.AppendCertsFromPEM(registry.CA())
+	other.AddCert(certtest.SelfSigned(t, "", time.Now().Add(-time.Hour), time.Now().Add(time.Hour)).Leaf)
+	for _, tt := range []struct {
+		name  string
+		roots *x509.CertPool
+		err   string
+	}{{"own", own, ""}, {"other", other, "certificate"}, {"system", nil, "certificate"}} {
+		registry.Requests()
+		got, err := fetch(newClient(t, func(s *distribution.Registry) { s.PlainHTTP, s.Roots = false, tt.roots }), r)
+		switch {
+		case tt.err == "":
+			if err != nil || !bytes.Equal(got, module) {
+				t.Errorf("%s: got %q, error %v", tt.name, got, err)
+			}
+		case err == nil || !strings.Contains(err.Error(), tt.err) || len(registry.Requests()) > 0:
+			t.Errorf("%s: error %v, or the registry has received a request", tt.name, err)
+		}
+	}
+	registry.Intercept(func(w http.ResponseWriter, q *http.Request) bool {
+		http.Redirect(w, q, "http://"+plain.Name()+q.URL.Path, http.StatusTemporaryRedirect)
+		return true
+	})
+	if _, err := fetch(newClient(t, func(s *distribution.Registry) { s.PlainHTTP, s.Roots = false, own }), r); err == nil || !strings.Contains(err.Error(), "a URL that is not https") || len(plain.Requests()) > 0 {
+		t.Errorf("redirect to HTTP: error %v", err)
+	}
 }
 
 // TestPull pulls with each kind of authentication, with the right credential, a wrong one and none.

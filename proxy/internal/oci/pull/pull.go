@@ -30,6 +30,7 @@ type Options struct {
 	Dir      string                                  // of compiled plugins; "" stores nothing
 	Registry func(name string) distribution.Registry // how to reach a registry
 	Offline  bool                                    // use what is stored, and no registry
+	Keep     bool                                    // what cannot be stored is an error
 	Log      *slog.Logger                            // may be nil
 }
 
@@ -47,6 +48,9 @@ func New(o Options) *Puller {
 	}
 	return &Puller{blobs: newBlobs(o.Dir), client: distribution.New(o.Registry), o: o}
 }
+
+// Retry sets the pauses before requests are sent again, for tests.
+func (p *Puller) Retry(pauses ...time.Duration) { p.client.Retry(pauses...) }
 
 // Close closes the connections to registries.
 func (p *Puller) Close() { p.client.Close() }
@@ -105,7 +109,10 @@ func (p *Puller) find(digest oci.Digest, pull func() ([]byte, error)) ([]byte, e
 	if content, err = pull(); err != nil {
 		return nil, err
 	}
-	if err := p.blobs.write(digest, content); err != nil {
+	switch err := p.blobs.write(digest, content); {
+	case err != nil && p.o.Keep:
+		return nil, err
+	case err != nil:
 		p.o.Log.Warn("cannot store what was pulled from a registry; a start needs the registry", "digest", string(digest), "error", err)
 	}
 	return content, nil
