@@ -278,11 +278,11 @@ var importRules = []struct {
 		},
 	},
 	{
-		"commands import only proxy, proxy/config, proxy/config/importer, proxy/config/watch, proxy/plugindev, proxy/plugindev/project, plugins, examples/plugins/upstream and their own subpackages",
+		"commands import only proxy, proxy/config, proxy/config/fleet, proxy/config/importer, proxy/config/watch, proxy/plugindev, proxy/plugindev/project, plugins, examples/plugins/upstream and their own subpackages",
 		"a command only connects packages: all else belongs in package proxy, for programs that embed the gateway, or in plugindev, for authors of plugins",
 		func(p *pkg, i imported) bool {
 			inBench := within(p.dir, "cmd/bench") && within(i.path, "cmd/bench")
-			return within(p.dir, "cmd") && i.own && !inBench && !slices.Contains([]string{"proxy", "proxy/config", "proxy/config/importer", "proxy/config/watch", "proxy/plugindev", "proxy/plugindev/project", "plugins", "examples/plugins/upstream"}, i.path)
+			return within(p.dir, "cmd") && i.own && !inBench && !slices.Contains([]string{"proxy", "proxy/config", "proxy/config/fleet", "proxy/config/importer", "proxy/config/watch", "proxy/plugindev", "proxy/plugindev/project", "plugins", "examples/plugins/upstream"}, i.path)
 		},
 	},
 	{

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/sluice-gateway/sluice/proxy/config"
+	"github.com/sluice-gateway/sluice/proxy/config/fleet"
 	"github.com/sluice-gateway/sluice/proxy/internal/capacity"
 	"github.com/sluice-gateway/sluice/proxy/internal/plugin"
 	"github.com/sluice-gateway/sluice/proxy/internal/plugin/engine"
@@ -51,6 +52,8 @@ type Options struct {
 	Version string
 	// LogDropped returns how many log lines were lost; it may be nil.
 	LogDropped func() int64
+	// Node returns the state of the node whose bundles the Server serves; nil if it serves none.
+	Node func() fleet.Status
 	// Now is the clock for logs, metrics and durations; nil means time.Now. Deadlines of connections use the system
 	// clock.
 	Now func() time.Time

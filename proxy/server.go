@@ -38,6 +38,7 @@ import (
 	"golang.org/x/time/rate"
 
 	"github.com/sluice-gateway/sluice/proxy/config"
+	"github.com/sluice-gateway/sluice/proxy/config/fleet"
 	"github.com/sluice-gateway/sluice/proxy/internal/accounting"
 	"github.com/sluice-gateway/sluice/proxy/internal/admin"
 	"github.com/sluice-gateway/sluice/proxy/internal/admission"
@@ -86,7 +87,8 @@ type Server struct {
 	buffers   buffers.Pool
 	plugins   *plugin.Host
 	routings  routings
-	recorder  *Recorder // nil disables recording
+	recorder  *Recorder           // nil disables recording
+	node      func() fleet.Status // nil if no bundle is served
 	account   telemetry.Log
 	metrics   *telemetry.Metrics
 	admin     *admin.Server
@@ -137,7 +139,7 @@ func New(ctx context.Context, o Options) (*Server, error) {
 	cfg := o.Config
 	s := &Server{
 		log: o.Log, metrics: telemetry.NewMetrics(), version: o.Version, logDropped: o.LogDropped, now: o.Now, random: o.Random,
-		recorder: o.Recorder, lifetime: lifetime{started: cfg, startedAt: o.Now(), refusals: make(chan struct{}, maxRefusals)},
+		recorder: o.Recorder, node: o.Node, lifetime: lifetime{started: cfg, startedAt: o.Now(), refusals: make(chan struct{}, maxRefusals)},
 		excessive: rate.Sometimes{Interval: time.Minute}, ratioLog: rate.Sometimes{Interval: time.Minute},
 	}
 	machine := capacity.Detect()

@@ -8,8 +8,10 @@ import (
 	"sync"
 	"time"
 
+	"github.com/sluice-gateway/sluice/proxy/config/fleet"
 	"github.com/sluice-gateway/sluice/proxy/internal/admin"
 	"github.com/sluice-gateway/sluice/proxy/internal/admin/describe"
+	"github.com/sluice-gateway/sluice/proxy/internal/plugin"
 	"github.com/sluice-gateway/sluice/proxy/internal/routing"
 	"github.com/sluice-gateway/sluice/proxy/internal/routing/catalog"
 	"github.com/sluice-gateway/sluice/proxy/internal/routing/catalog/listing"
@@ -41,6 +43,9 @@ func (s *Server) Status(page admin.Page) admin.Status {
 	if r.err != nil {
 		status.Config.ReloadError = r.err.Error()
 	}
+	if s.node != nil {
+		status.Bundle = describe.Bundle(s.node())
+	}
 	g := s.acquire()
 	if g == nil {
 		return status
@@ -68,7 +73,33 @@ func (s *Server) Status(page admin.Page) admin.Status {
 }
 
 // Degraded lists what does not work although the gateway is ready.
-func (s *Server) Degraded() []string { return append(s.books.Degraded(), s.exporter.Degraded()...) }
+func (s *Server) Degraded() []string {
+	all := append(s.books.Degraded(), s.exporter.Degraded()...)
+	if s.node != nil {
+		for _, alarm := range s.node().Alarms {
+			all = append(all, "bundle: "+alarm)
+		}
+	}
+	return all
+}
+
+// Figures returns counters since the start, by which bundles are compared.
+func (s *Server) Figures() fleet.Figures {
+	t := s.metrics.Totals()
+	f := fleet.Figures{Requests: t.Requests, Errors: t.ServerErrors, FirstEvents: t.FirstEvents, FirstSeconds: t.FirstEventSum.Seconds()}
+	if t.Cost != nil {
+		f.Cost = t.Cost.Dollars()
+	}
+	stats := s.plugins.Stats()
+	for i := range stats.Plugins {
+		for kind, n := range stats.Plugins[i].Failed {
+			if kind <= plugin.KindOutput {
+				f.Traps += n
+			}
+		}
+	}
+	return f
+}
 
 // Usage returns totals of the ledger, or nil if there is no ledger.
 func (s *Server) Usage(q UsageQuery) (*Usage, error) { return s.books.Usage(q) }

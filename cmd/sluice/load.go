@@ -15,13 +15,23 @@ import (
 )
 
 // load reads the configuration. A non-empty listen overrides its listen address.
-func (o *options) load(listen string) (*config.Config, error) {
+func (o *options) load(listen string) (*config.Config, error) { return o.loadWith(listen, nil) }
+
+// loadWith is load with a bundle, unless it is nil, in place of the one that the node runs.
+func (o *options) loadWith(listen string, bundle *config.BundleText) (*config.Config, error) {
 	ctx := context.Background()
 	options := config.Options{
 		Env: os.LookupEnv, Bundled: plugins.Names(), Listen: listen, Opening: o.opening, Values: o.values, Dev: o.dev, Unpinned: o.unpinned, PluginsOnly: o.pluginsOnly,
 		OptionsSchema: func(cfg *config.Config, p *config.Plugin) []byte {
 			return proxy.OptionsSchema(ctx, plugins.FS(), cfg, p, o.cache, !o.pull)
 		},
+	}
+	options.Bundle = o.bundle
+	switch {
+	case bundle != nil:
+		options.Bundle = func(*config.Config) (*config.BundleText, error) { return bundle, nil }
+	case o.bundle == nil:
+		options.Bundle = storedBundle
 	}
 	if o.resolve {
 		options.ResolveTag = func(cfg *config.Config, reference string) (string, error) {

@@ -12,6 +12,8 @@ import (
 	"path/filepath"
 
 	"github.com/spf13/cobra"
+
+	"github.com/sluice-gateway/sluice/proxy/config"
 )
 
 // version is set by the linker.
@@ -31,13 +33,14 @@ func main() {
 // options are the flags that all commands share.
 type options struct {
 	config, cache string
-	opening       func(name string) // called with the name of each included file before it is read; may be nil
-	dev           bool              // serve --dev
-	unpinned      bool              // plugin files need no sha256
-	values        bool              // fill in Config.Values
-	pull          bool              // pull plugins from registries to check their options
-	resolve       bool              // look up tags, for errors about them
-	pluginsOnly   bool              // read only what concerns plugins
+	opening       func(name string)                                // called with the name of each included file before it is read; may be nil
+	dev           bool                                             // serve --dev
+	unpinned      bool                                             // plugin files need no sha256
+	values        bool                                             // fill in Config.Values
+	pull          bool                                             // pull plugins from registries to check their options
+	resolve       bool                                             // look up tags, for errors about them
+	bundle        func(*config.Config) (*config.BundleText, error) // returns the bundle that the node runs; nil for the one on disk
+	pluginsOnly   bool                                             // read only what concerns plugins
 }
 
 // newCommand builds the command tree.
@@ -62,7 +65,7 @@ func newCommand() *cobra.Command {
 	flags := root.PersistentFlags()
 	flags.StringVarP(&o.config, "config", "c", getenv("SLUICE_CONFIG", "gateway.toml"), "configuration `file`, or $SLUICE_CONFIG")
 	flags.StringVar(&o.cache, "cache", getenv("SLUICE_CACHE", defaultCache()), "`directory` for compiled and pulled plugins, or $SLUICE_CACHE; \"\" for no cache")
-	root.AddCommand(newServeCommand(o), newCheckCommand(o), newExplainCommand(o), newHealthcheckCommand(o), newReloadCommand(o), newRequestsCommand(o), newTopCommand(o), newUsageCommand(o), newBudgetCommand(o), newModelsCommand(o), newPricesCommand(o), newKeysCommand(o), newImportCommand(), newPluginCommand(o), newVersionCommand())
+	root.AddCommand(newServeCommand(o), newCheckCommand(o), newExplainCommand(o), newHealthcheckCommand(o), newReloadCommand(o), newRequestsCommand(o), newTopCommand(o), newUsageCommand(o), newBudgetCommand(o), newModelsCommand(o), newPricesCommand(o), newKeysCommand(o), newImportCommand(), newPluginCommand(o), newBundleCommand(o), newVersionCommand())
 	root.InitDefaultCompletionCmd()
 	for _, c := range root.Commands() {
 		if c.Name() == "completion" {

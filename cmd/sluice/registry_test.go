@@ -2,8 +2,10 @@ package main
 
 import (
 	"fmt"
+	"net/http"
 	"regexp"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 
@@ -82,5 +84,32 @@ targets = [{ provider = "mine", model = "m" }]
 	// Without the cache, there is nothing to serve.
 	if r := run(t, path, dir, append(vars, "SLUICE_CACHE="+t.TempDir()), []string{"check"}); r.exit != exitInvalid || !strings.Contains(r.stderr, "gateway.toml:5:10: plugins.mine: plugin mine: ") || strings.Contains(r.stderr, "canary") {
 		t.Errorf("check without registry and cache: exit %d, %s", r.exit, r.stderr)
+	}
+}
+
+// TestSilentRegistry reloads to a plugin whose registry does not respond, and then to another configuration, which is
+// served although the first reload still waits.
+func TestSilentRegistry(t *testing.T) {
+	t.Parallel()
+	registry := ocitest.New(t, ocitest.Anonymous)
+	asked, silent := make(chan struct{}), make(chan struct{})
+	var once sync.Once
+	registry.Intercept(func(http.ResponseWriter, *http.Request) bool {
+		once.Do(func() { close(asked) })
+		<-silent
+		return false
+	})
+	t.Cleanup(func() { close(silent) })
+	text := demoConfig("", testKey)
+	path := writeConfig(t, text)
+	p := start(t, t.TempDir(), []string{"SLUICE_CACHE=" + cacheDir()}, "serve", "--watch=false", "--config", path)
+	p.ready()
+	replaceFile(t, path, text+fmt.Sprintf("[plugins.mine]\nfile = \"oci://%s/acme/mine@sha256:%s\"\n[[filters]]\nplugin = \"mine\"\noptions = { a = 1 }\n", registry.Name(), strings.Repeat("0", 64)))
+	p.signal(syscall.SIGHUP)
+	<-asked
+	replaceFile(t, path, strings.Replace(text, `"demo" }]`, `"other" }]`, 1))
+	p.signal(syscall.SIGHUP)
+	if line := p.await(`msg="configuration reloaded"`); logAttr(line, "models_changed") != "demo" || logAttr(line, "generation") != "2" {
+		t.Errorf("unexpected line: %s", line)
 	}
 }

@@ -17,6 +17,7 @@ import (
 
 	"github.com/sluice-gateway/sluice/proxy"
 	"github.com/sluice-gateway/sluice/proxy/config"
+	"github.com/sluice-gateway/sluice/proxy/config/fleet"
 )
 
 // logCloseTimeout is how long exiting waits for a log output that blocks.
@@ -31,6 +32,8 @@ type serveOptions struct {
 	trace     bool
 	watch     bool
 	record    recordOptions
+	node      *fleet.Node // nil without [bundle]
+	started   bool        // the configuration has been read once
 }
 
 func newServeCommand(o *options) *cobra.Command {
@@ -91,7 +94,12 @@ func (s *serveOptions) run(stderr io.Writer) (err error) {
 		// The configuration is checked against the address that clients connect to.
 		s.listen = ln.Addr().String()
 	}
+	s.bundle = s.openNode
 	cfg, err := s.load(s.listen)
+	s.started = true
+	if s.node != nil {
+		defer s.node.Close()
+	}
 	if err != nil {
 		return err
 	}
@@ -145,6 +153,9 @@ func (s *serveOptions) run(stderr io.Writer) (err error) {
 	if s.trace {
 		o.PluginTrace = out
 	}
+	if s.node != nil {
+		o.Node = s.node.Status
+	}
 	dir, stateErr := proxy.FindStateDir(cfg.Store.Journal, os.LookupEnv)
 	if o.StateDir = dir; stateErr != nil && !cfg.Budgeted() {
 		log.Warn("no state is kept across restarts", "error", stateErr)
@@ -192,12 +203,24 @@ func (s *serveOptions) run(stderr io.Writer) (err error) {
 	manager.notify("READY=1", "%s", servingStatus(cfg, ln.Addr()))
 	r := &reloader{
 		serveOptions: s, gateway: gateway, address: ln.Addr(), manager: manager,
-		files: files, watchErr: watchErr, level: level, log: log, requested: make(chan struct{}, 1),
+		files: files, watchErr: watchErr, level: level, log: log, requested: make(chan struct{}, 1), read: make(chan change), bundles: make(chan bundleRequest),
 	}
 	r.current.Store(cfg)
 	ctx, stop := context.WithCancel(context.Background())
 	defer stop()
 	go r.run(ctx)
+	if s.node != nil {
+		s.node.SetLog(log)
+		followed := make(chan struct{})
+		go func() {
+			defer close(followed)
+			s.node.Run(ctx, r)
+		}()
+		defer func() {
+			stop()
+			<-followed
+		}()
+	}
 	for {
 		select {
 		case err := <-served:

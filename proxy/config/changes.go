@@ -54,7 +54,7 @@ func (c *Config) Since(old *Config) Changes {
 			return reflect.DeepEqual(a, b)
 		}),
 		Members: slices.Concat(members("server", old.Server, c.Server), members("admin", old.Admin, c.Admin), members("responses", old.Responses, c.Responses), storeMembers(old.Store, c.Store),
-			members("telemetry", old.Telemetry, c.Telemetry), members("alerts", old.Alerts, c.Alerts)),
+			members("telemetry", old.Telemetry, c.Telemetry), members("alerts", old.Alerts, c.Alerts), bundleMembers(old.Bundle, c.Bundle)),
 		Router: !sameRouter(old.Router, c.Router),
 		Identities: !slices.EqualFunc(old.Identities, c.Identities, func(a, b Identity) bool {
 			a.Pos = b.Pos
@@ -82,6 +82,17 @@ func storeMembers(old, now Store) []string {
 		old.Zone = now.Zone
 	}
 	return members("store", old, now)
+}
+
+// bundleMembers returns the keys of [bundle] that differ, and bundle.digest if the bundle itself does.
+func bundleMembers(old, now *Bundle) []string {
+	if old == nil || now == nil {
+		if old == now {
+			return nil
+		}
+		return []string{"bundle.source"}
+	}
+	return members("bundle", *old, *now)
 }
 
 // inherit makes the routers of two versions of a model equal if both are inherited from [router], since a change of
@@ -176,5 +187,6 @@ var atStart = []string{
 	"responses.memory", "responses.ttl", "responses.show_reasoning", "store.journal", "store.keep", "store.on_failure", "store.zone",
 	"store.url", "store.ca", "store.prefix", "store.timeout", "store.share", "store.lease",
 	"telemetry.otlp", "telemetry.ca", "telemetry.headers", "telemetry.traces", "telemetry.trust", "telemetry.metrics",
+	"bundle.source", "bundle.keys", "bundle.every", "bundle.name", "bundle.tags", "bundle.trial", "bundle.min_requests", "bundle.max_errors", "bundle.max_ratio",
 	"telemetry.logs", "telemetry.names", "alerts.url", "alerts.ca", "alerts.secret",
 }

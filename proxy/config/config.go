@@ -40,7 +40,11 @@ type Options struct {
 	OptionsSchema func(*Config, *Plugin) []byte
 	// ResolveTag returns the digest that a tag names now, for the error about a plugin that is named by tag. The Config
 	// has its Server and Registries. ResolveTag may be nil.
-	ResolveTag  func(c *Config, reference string) (digest string, err error)
+	ResolveTag func(c *Config, reference string) (digest string, err error)
+	// Bundle returns the bundle that the node runs, nil for none. The Config has its Bundle, Registries and Store. If
+	// Bundle is nil, there is none.
+	Bundle      func(*Config) (*BundleText, error)
+	publishing  bool // see CheckBundle
 	Values      bool // whether to fill in Config.Values
 	PluginsOnly bool // reads only [plugins] and server.cache_dir; variables and files of other keys may be missing
 	// Dev is for authors of plugins: plugin files need no sha256, and listeners must not be reachable from other
@@ -68,6 +72,7 @@ type Config struct {
 	Identities []Identity // in the order in which they are tried
 	Plugins    []Plugin   // declared plugins, and bundled plugins that are referred to
 	Registries []Registry
+	Bundle     *Bundle // nil if the node follows no bundle
 	Providers  []Provider
 	Models     []Model
 	Filters    []Filter // in the order in which they run
@@ -313,8 +318,8 @@ type Target struct {
 	When     *When           // nil matches every request
 }
 
-// Empty reports whether there are neither providers nor models.
-func (c *Config) Empty() bool { return len(c.Providers) == 0 && len(c.Models) == 0 }
+// Empty reports whether there are neither providers nor models, nor a bundle that will have them.
+func (c *Config) Empty() bool { return len(c.Providers) == 0 && len(c.Models) == 0 && c.Bundle == nil }
 
 // Provider returns the provider with that name, nil if there is none.
 func (c *Config) Provider(name string) *Provider {
@@ -431,19 +436,22 @@ func (l *loader) load(root table) {
 		return
 	}
 	root.lookUp(includeKey) // marks it as known; readTree has read it
+	l.registries(root.table("registries"))
+	l.store(root.table("store"))
+	l.bundle(&root)
 	l.server(root.table("server"))
 	l.admin(root.table("admin"))
 	l.responses(root.table("responses"))
-	l.store(root.table("store"))
 	l.telemetry(root.table("telemetry"))
 	l.alerts(root.table("alerts"))
 	l.teams(root.tables("teams"))
 	l.keys(root.tables("keys"))
 	l.issuers(root.tables("issuers"))
 	l.identities(root.tables("identities"))
-	l.registries(root.table("registries"))
 	l.pluginTables(root.table("plugins"))
-	l.providerTables(root.table("providers"))
+	providers := root.table("providers")
+	l.providerTables(providers)
+	l.checkSecretHosts(providers)
 	l.router(root.table("router"))
 	l.checkPseudonyms()
 	l.models(root.tables("models"))

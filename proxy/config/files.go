@@ -38,6 +38,15 @@ func (c *Config) Files() []string {
 			add(a.Google.File)
 		}
 	}
+	for i := range c.Registries {
+		add(c.Registries[i].CA)
+		add(c.Registries[i].Secret.File)
+	}
+	if c.Bundle != nil {
+		for i := range c.Bundle.Secrets {
+			add(c.Bundle.Secrets[i].File)
+		}
+	}
 	for i := range c.Keys {
 		add(c.Keys[i].File)
 	}

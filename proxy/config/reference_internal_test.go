@@ -33,6 +33,7 @@ func TestReferenceHasEveryKey(t *testing.T) {
 			[plugins.x]
 			[registries.x]
 			auth = { secret = { file = "f" } }
+			[bundle.secrets.x]
 			[providers.x]
 			budgets = [{ }]
 			auth = ` + auth + `
@@ -50,6 +51,7 @@ func TestReferenceHasEveryKey(t *testing.T) {
 	}
 	delete(decoded, "plugins.NAME")
 	delete(decoded, "registries.NAME")
+	delete(decoded, "bundle.secrets.NAME")
 	delete(decoded, "providers.NAME")
 	documented := map[string]bool{}
 	for _, s := range Reference() {
@@ -79,6 +81,7 @@ func referencePath(p *keyPath) string {
 	path := elements.ReplaceAllString(p.String(), "[]")
 	path = strings.Replace(path, "plugins.x", "plugins.NAME", 1)
 	path = strings.Replace(path, "registries.x", "registries.NAME", 1)
+	path = strings.Replace(path, "bundle.secrets.x", "bundle.secrets.NAME", 1)
 	return strings.Replace(path, "providers.x", "providers.NAME", 1)
 }
 
@@ -250,6 +253,9 @@ func parseWith(t *testing.T, path, value string) (*Config, error) {
 		if strings.HasPrefix(path, prefix+".budgets[].") {
 			table["budgets"] = budgets
 		}
+	}
+	if strings.HasPrefix(path, "bundle.") {
+		root["bundle"] = map[string]any{"source": "oci://localhost/a:a", "keys": []any{"RW"}, "secrets": map[string]any{"x": map[string]any{"hosts": []any{"a"}}}}
 	}
 	if strings.HasPrefix(path, "providers.NAME.probe.") {
 		root["providers"].(map[string]any)["x"].(map[string]any)["probe"] = map[string]any{"read": []any{"waiting"}}

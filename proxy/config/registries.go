@@ -1,6 +1,7 @@
 package config
 
 import (
+	"crypto/x509"
 	"net"
 	"slices"
 
@@ -9,12 +10,14 @@ import (
 
 // Registry is an entry of [registries]: how plugins are pulled from a registry.
 type Registry struct {
-	Name         string     // host or host:port, as in references
-	Username     string     // "" for anonymous access
-	Secret       FileSecret // password or token; not empty if Username is not
-	Mirrors      []string   // registries to pull from first
-	PlainHTTP    bool       // HTTP instead of HTTPS
-	AllowPrivate bool       // the registry, and hosts that it names, may have private and loopback addresses
+	Name         string         // host or host:port, as in references
+	Username     string         // "" for anonymous access
+	Secret       FileSecret     // password or token; not empty if Username is not
+	Mirrors      []string       // registries to pull from first
+	PlainHTTP    bool           // HTTP instead of HTTPS
+	CA           string         // file with the certificates that verify the registry's certificate; "" for those of the system
+	Roots        *x509.CertPool // the certificates in CA; nil for those of the system
+	AllowPrivate bool           // the registry, and hosts that it names, may have private and loopback addresses
 	Pos          Position
 }
 
@@ -76,8 +79,32 @@ func (l *loader) registries(t table) {
 		if r.PlainHTTP && !private && r.Username != "" {
 			e.warn(nil, "plain_http", "the credential is sent without encryption")
 		}
+		l.registryCA(&e, &r)
 		e.finish()
 		l.cfg.Registries = append(l.cfg.Registries, r)
+	}
+}
+
+// registryCA reads the file with the certificate authority of a registry.
+func (l *loader) registryCA(t *table, r *Registry) {
+	name, n := t.text("ca")
+	if name == "" {
+		return
+	}
+	r.CA = l.relative(n, name)
+	data, err := l.o.ReadFile(r.CA)
+	if err == nil {
+		err = checkCertificate(data)
+	}
+	switch {
+	case err != nil && l.o.PluginsOnly: // the file may be missing
+	case err != nil:
+		t.fail(n, "ca", "%s: %v", show(n), withoutPath(err))
+	case r.PlainHTTP:
+		t.fail(n, "ca", "can never apply: plain_http is true")
+	default:
+		r.Roots = x509.NewCertPool()
+		r.Roots.AppendCertsFromPEM(data)
 	}
 }
 

@@ -2,6 +2,8 @@ package config_test
 
 import (
 	"errors"
+	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -9,6 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"github.com/sluice-gateway/sluice/proxy/config"
+	"github.com/sluice-gateway/sluice/proxy/proxytest/certtest"
 )
 
 const pin = "@sha256:0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"
@@ -50,6 +53,31 @@ file = "oci://registry.example.com/acme/mine:1.2`+pin+`"
 	}
 	if files := c.Files(); len(files) != 1 {
 		t.Errorf("files %q", files)
+	}
+}
+
+// TestRegistryCA reads the file of a registry's certificate authority, which may be missing for commands that need only
+// plugins.
+func TestRegistryCA(t *testing.T) {
+	pair := certtest.Valid(t)
+	dir := t.TempDir()
+	cert, _ := pair.Write(t, dir)
+	text := "[registries.a]\nca = \"cert.pem\"\n"
+	c, err := config.Parse(filepath.Join(dir, "gateway.toml"), []byte(text), config.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if r := c.Registry("a"); r.CA != cert || !r.Roots.Equal(pair.Roots) || !slices.Contains(c.Files(), cert) {
+		t.Errorf("ca %q, files %q, or other certificates", r.CA, c.Files())
+	}
+	if _, err := config.Parse("elsewhere/gateway.toml", []byte(text), config.Options{}); err == nil || !strings.Contains(err.Error(), `registries.a.ca: "cert.pem": no such file`) {
+		t.Errorf("missing file: error %v", err)
+	}
+	if _, err := config.Parse("elsewhere/gateway.toml", []byte(text), config.Options{PluginsOnly: true}); err != nil {
+		t.Errorf("missing file, plugins only: error %v", err)
+	}
+	if _, err := config.Parse(filepath.Join(dir, "gateway.toml"), []byte(text+"plain_http = true\n"), config.Options{}); err == nil || !strings.Contains(err.Error(), "can never apply: plain_http is true") {
+		t.Errorf("plain HTTP: error %v", err)
 	}
 }
 

@@ -37,6 +37,8 @@ type Status struct {
 
 	Store *Store `json:"store,omitempty"` // nil if the gateway has no store of shared limits
 
+	Bundle *Bundle `json:"bundle,omitempty"` // nil if the gateway follows no bundle
+
 	Providers []Provider `json:"providers"`
 	Plugins   []Plugin   `json:"plugins"`
 	Process   Process    `json:"process"`
@@ -275,6 +277,23 @@ type Plugin struct {
 	Waiting     int              `json:"waiting"`
 	Memory      int64            `json:"idle_memory_bytes"`
 	Generations int              `json:"generations"`
+}
+
+// Bundle is the bundle that the gateway serves, and the rollout that it follows.
+type Bundle struct {
+	Node      string            `json:"node"` // name in stages
+	Tags      []string          `json:"tags"`
+	Source    string            `json:"source"`
+	Digest    string            `json:"digest"`           // of the bundle that is served
+	Trial     bool              `json:"trial"`            // it is on trial
+	Good      string            `json:"good"`             // digest of the last bundle that has passed its trial
+	Sequence  int64             `json:"sequence"`         // of the rollout
+	Next      string            `json:"next"`             // digest of the rollout's next bundle
+	Expires   time.Time         `json:"expires"`          // of the rollout
+	Polled    *time.Time        `json:"polled,omitempty"` // when the source responded last; nil for not since the start
+	Rollbacks int64             `json:"rollbacks"`        // trials that ended with the previous bundle
+	Refused   map[string]string `json:"refused"`          // why bundles are not tried again, by digest
+	Alarms    []string          `json:"alarms"`           // what does not work
 }
 
 // Process is the resource usage of the process.

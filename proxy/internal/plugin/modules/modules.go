@@ -62,7 +62,7 @@ func Registries(cfg *config.Config) func(name string) distribution.Registry {
 	return func(name string) distribution.Registry {
 		r := cfg.Registry(name)
 		return distribution.Registry{
-			Name: r.Name, PlainHTTP: r.PlainHTTP, AllowPrivate: r.AllowPrivate, Username: r.Username, Password: r.Secret.Reveal(), Mirrors: r.Mirrors,
+			Name: r.Name, PlainHTTP: r.PlainHTTP, Roots: r.Roots, AllowPrivate: r.AllowPrivate, Username: r.Username, Password: r.Secret.Reveal(), Mirrors: r.Mirrors,
 		}
 	}
 }

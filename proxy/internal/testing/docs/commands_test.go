@@ -165,6 +165,7 @@ sluice() {
     wait ${pids[gateway]}; pids[gateway]=; sluice serve;;
   'plugin build') command sluice "$@" 2>build.log || { cat build.log; grep -q 'is not installed' build.log && exit $NO_COMPILER; false; };;
   'plugin push') ;; # needs a registry; TestPluginFromRegistry has one
+  'bundle push'|'bundle rollout') ;; # as above; TestBundle has one
   'requests --id') chat demo -H "x-request-id: $3"; command sluice "$@";;
   top*) command sluice "$@" --once;;
   *) command sluice "$@";;
