@@ -60,6 +60,7 @@ func (c scrape) all() {
 		m.Add(telemetry.JournalOpen, float64(n.Open))
 	}
 	c.store()
+	c.bundle()
 	c.exports()
 	c.config()
 	c.targets()
@@ -102,6 +103,18 @@ func (c scrape) store() {
 	m.Add(telemetry.StoreDenied, float64(counts.Denied))
 	m.Add(telemetry.StoreDamaged, float64(counts.Damaged))
 	m.Add(telemetry.StoreLost, float64(counts.Lost))
+}
+
+func (c scrape) bundle() {
+	if c.s.node == nil {
+		return
+	}
+	m, b := c.m, c.s.node()
+	m.Add(telemetry.BundleTrial, boolValue(b.Trial))
+	m.Add(telemetry.BundleSequence, float64(b.Sequence))
+	m.Add(telemetry.BundleExpiry, seconds(b.Expires))
+	m.Add(telemetry.BundleRollbacks, float64(b.Rollback))
+	m.Add(telemetry.BundleFailing, float64(len(b.Alarms)))
 }
 
 func (c scrape) exports() {

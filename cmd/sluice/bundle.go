@@ -25,7 +25,8 @@ func newBundleCommand(o *options) *cobra.Command {
 			"configuration that gateways share: keys, plugins by digest, providers, models and so on, without secrets. A rollout is a\n" +
 			"document at a tag, which gateways follow: it names the bundle of all, the next one, and the stages in which they get it.\n" +
 			"Both are signed, with keys and signatures in the format of minisign.\n\n" +
-			"A gateway follows a rollout if its configuration has [bundle]; /status and `sluice top` show which bundle it runs.",
+			"A gateway follows a rollout if its configuration has [bundle]; /status and the status page show\n" +
+			"which bundle it runs.",
 		Example: "  sluice bundle keygen fleet.key\n" +
 			"  sluice bundle push oci://registry.example.com/acme/fleet:v2 bundle.toml --key fleet.key\n" +
 			"  sluice bundle rollout oci://registry.example.com/acme/fleet:prod --next v2 --stage tag:canary --stage 50%+1h --key fleet.key",

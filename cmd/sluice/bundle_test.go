@@ -120,6 +120,12 @@ hosts = ["127.0.0.1"]
 	if m := regexp.MustCompile(`"node":"node-1","tags":\["canary"\].*"trial":false.*"sequence":3.*"rollbacks":1`); !m.MatchString(strings.ReplaceAll(strings.ReplaceAll(status, "\n", ""), " ", "")) {
 		t.Errorf("status: %s", status)
 	}
+	if n := metric(t, admin, "sluice_bundle_rollbacks_total"); n != 1 {
+		t.Errorf("%g rollbacks in the metrics, want 1", n)
+	}
+	if _, ready := get(t, admin+"/readyz"); !strings.Contains(ready, "is refused: requests failed") {
+		t.Errorf("readyz: %s", ready)
+	}
 	// The configuration of the node reloads with the bundle in use.
 	p.signal(syscall.SIGHUP)
 	p.await(`msg="configuration reloaded"`)

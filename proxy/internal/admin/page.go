@@ -126,6 +126,13 @@ func (m *markup) header(s *Status, refresh bool) {
 	if s.Store != nil {
 		m.put(`<span title="since $">store $</span>`, clock(s.Store.Since), s.Store.State)
 	}
+	if b := s.Bundle; b != nil {
+		trial := ""
+		if b.Trial {
+			trial = " on trial"
+		}
+		m.put(`<span title="rollout $ of $">bundle $$</span>`, b.Sequence, b.Source, b.Digest[:min(len(b.Digest), len("sha256:")+12)], trial)
+	}
 	if refresh {
 		m.put(`<span class="right">$ · <a href="/?$&amp;page=$">pause</a></span></header>`, clock(s.Now), paused, s.Page.Number)
 	} else {

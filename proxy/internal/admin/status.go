@@ -281,19 +281,25 @@ type Plugin struct {
 
 // Bundle is the bundle that the gateway serves, and the rollout that it follows.
 type Bundle struct {
-	Node      string            `json:"node"` // name in stages
-	Tags      []string          `json:"tags"`
-	Source    string            `json:"source"`
-	Digest    string            `json:"digest"`           // of the bundle that is served
-	Trial     bool              `json:"trial"`            // it is on trial
-	Good      string            `json:"good"`             // digest of the last bundle that has passed its trial
-	Sequence  int64             `json:"sequence"`         // of the rollout
-	Next      string            `json:"next"`             // digest of the rollout's next bundle
-	Expires   time.Time         `json:"expires"`          // of the rollout
-	Polled    *time.Time        `json:"polled,omitempty"` // when the source responded last; nil for not since the start
-	Rollbacks int64             `json:"rollbacks"`        // trials that ended with the previous bundle
-	Refused   map[string]string `json:"refused"`          // why bundles are not tried again, by digest
-	Alarms    []string          `json:"alarms"`           // what does not work
+	Node      string          `json:"node"` // name in stages
+	Tags      []string        `json:"tags"`
+	Source    string          `json:"source"`
+	Digest    string          `json:"digest"`           // of the bundle that is served
+	Trial     bool            `json:"trial"`            // it is on trial
+	Good      string          `json:"good"`             // digest of the last bundle that has passed its trial
+	Sequence  int64           `json:"sequence"`         // of the rollout
+	Next      string          `json:"next"`             // digest of the rollout's next bundle
+	Expires   time.Time       `json:"expires"`          // of the rollout
+	Polled    *time.Time      `json:"polled,omitempty"` // when the source responded last; nil for not since the start
+	Rollbacks int64           `json:"rollbacks"`        // trials that ended with the previous bundle
+	Refused   []RefusedBundle `json:"refused"`
+	Alarms    []string        `json:"alarms"` // what does not work
+}
+
+// RefusedBundle is a bundle that is not tried again.
+type RefusedBundle struct {
+	Digest string `json:"digest"`
+	Reason string `json:"reason"`
 }
 
 // Process is the resource usage of the process.

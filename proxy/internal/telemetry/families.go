@@ -184,6 +184,12 @@ var (
 
 	CertificateExpiry = family("certificate_expiry_timestamp_seconds", Gauge, "Time at which the certificate for clients expires. Without TLS there is no series.")
 
+	BundleTrial     = family("bundle_trial", Gauge, "1 while the bundle that the gateway serves is on trial. Without a bundle there is no series.")
+	BundleSequence  = family("bundle_rollout_sequence", Gauge, "Sequence number of the rollout that the gateway follows.")
+	BundleExpiry    = family("bundle_rollout_expiry_timestamp_seconds", Gauge, "Time at which the rollout that the gateway follows expires.")
+	BundleRollbacks = family("bundle_rollbacks_total", Counter, "Trials of bundles that ended with the return to the previous bundle.")
+	BundleFailing   = family("bundle_alarms", Gauge, "What does not work with bundles: a refused bundle, an expired rollout, a source that cannot be followed. /readyz has the texts.")
+
 	LogDropped = family("log_lines_dropped_total", Counter, "Log lines dropped because the output was blocked or failed.")
 )
 
