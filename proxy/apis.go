@@ -19,6 +19,7 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/internal/framing"
 	"github.com/sluice-gateway/sluice/proxy/internal/framing/decoders"
 	"github.com/sluice-gateway/sluice/proxy/internal/gemini"
+	"github.com/sluice-gateway/sluice/proxy/internal/jsondoc"
 	"github.com/sluice-gateway/sluice/proxy/internal/messages"
 	"github.com/sluice-gateway/sluice/proxy/internal/openai"
 	"github.com/sluice-gateway/sluice/proxy/internal/openai/native"
@@ -294,4 +295,10 @@ func (d *documents) release(s *Server, a *clientAPI) {
 	s.buffers.Put(d.body)
 	d.body = nil
 	d.limiter.Shrink(&d.counted)
+}
+
+// addKey adds the name of the client key to a filter's input, whose last member is the summary.
+func addKey(input []byte, key string) []byte {
+	input = append(input[:len(input)-len("}}")], `,"key":"`...)
+	return append(jsondoc.AppendEscaped(input, []byte(key)), `"}}`...)
 }

@@ -136,6 +136,8 @@ func acceptExplained(x *completion, r *ExplainRequest) (*fasthttp.RequestHeader,
 	if len(x.policy.Targets) == 0 {
 		return nil, fmt.Errorf("all providers of the model %s are off", m.ID)
 	}
+	x.holds.Open(0, x.generation.accounts, x.key, x.user, x.model, now)
+	x.budget = x.holds.BudgetLeft(now)
 	return head, nil
 }
 
@@ -245,7 +247,6 @@ func decideExplained(ctx context.Context, x *completion) (Explained, error) {
 // of their provider. It returns the error if that applies to all of them.
 func foreseeSkips(x *completion, d *routing.Decision) (e *apierror.Error) {
 	skipped := 0
-	x.holds.Open(0, x.generation.accounts, x.key, x.user, x.model, x.server.now())
 	for _, i := range d.Order() {
 		t := &x.policy.Targets[i]
 		code, failed := routing.Unpriced, x.holds.CheckPriced(t)

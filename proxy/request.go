@@ -67,11 +67,12 @@ type exchange struct {
 	key        *access.Key // nil until the client is known
 	user       access.User // the person behind the key; nobody if the key does not tell them apart
 	model      *catalog.Model
-	policy     *routing.Policy // the model's
-	credential uint64          // hash that selects one of a provider's credentials
-	betas      []string        // beta features that a client of the Messages API requests
-	tags       []string        // set by filters
-	presented  []string        // keys in the request's head, to be redacted from recordings
+	policy     *routing.Policy     // the model's
+	budget     routing.BudgetShare // for a policy that reads it
+	credential uint64              // hash that selects one of a provider's credentials
+	betas      []string            // beta features that a client of the Messages API requests
+	tags       []string            // set by filters
+	presented  []string            // keys in the request's head, to be redacted from recordings
 	references ownership.References
 
 	traceparent string // the client's trace context, if it is continued; else ""
@@ -162,7 +163,7 @@ func (x *completion) accept(ctx *fasthttp.RequestCtx, to endpoint.ID, rest []byt
 	if to.Service() == endpoint.TokenCount {
 		return x.countLimit(x.holds.Reserve(s.now()))
 	}
-	return x.admitTokens(to)
+	return x.admitTokens(to, h)
 }
 
 // findUser finds the person behind the key, if the key tells them apart.
@@ -307,12 +308,6 @@ func (x *completion) filterRequest(to endpoint.ID, facts *clientapi.Facts) *apie
 	return e
 }
 
-// addKey adds the name of the client key to a filter's input, whose last member is the summary.
-func addKey(input []byte, key string) []byte {
-	input = append(input[:len(input)-len("}}")], `,"key":"`...)
-	return append(jsondoc.AppendEscaped(input, []byte(key)), `"}}`...)
-}
-
 // releaseBody frees the client's body if the request has been rewritten into another document.
 func (x *completion) releaseBody() *apierror.Error {
 	r, ok := x.request.(clientapi.RewritableRequest)
@@ -350,9 +345,20 @@ func (x *completion) restoreThinking(r clientapi.RewritableRequest, body []byte,
 
 // admitTokens reserves the limits and budgets of the request's key, team and model. Under a strict budget, the response
 // has a token limit, which is lowered to what the budget allows.
-func (x *completion) admitTokens(to endpoint.ID) *apierror.Error {
-	x.holds.Estimate(x.request, x.api.Limit, x.policy.Targets)
-	if e := x.holds.Reserve(x.server.now()); e != nil {
+func (x *completion) admitTokens(to endpoint.ID, head *fasthttp.RequestHeader) *apierror.Error {
+	targets, now := x.policy.Targets, x.server.now()
+	if x.policy.ReadsBudget {
+		// Only what conditions leave must fit the budgets, so that a budget which is almost spent leads to a cheaper target.
+		x.budget = x.holds.BudgetLeft(now)
+		x.describeRouting(head)
+		if left := x.policy.Candidates(&x.routed.request, now); len(left) > 0 {
+			targets = left
+		}
+		x.server.routings.put(x.routed)
+		x.routed = nil
+	}
+	x.holds.Estimate(x.request, x.api.Limit, targets)
+	if e := x.holds.Reserve(now); e != nil {
 		return x.countLimit(e)
 	}
 	if limit := x.holds.MaxTokens(); limit > 0 && x.request.Describe().MaxTokens == 0 {
@@ -531,7 +537,7 @@ func (x *completion) describeRouting(head *fasthttp.RequestHeader) {
 	x.routed = x.server.routings.get()
 	facts, r := x.request.Describe(), &x.routed.request
 	*r = routing.Request{
-		Key: x.record.Key, Team: x.key.Team(), KeyTags: x.key.Tags(), API: x.api.Name,
+		Key: x.record.Key, Team: x.key.Team(), KeyTags: x.key.Tags(), Claims: x.key.Claims(), Budget: x.budget, API: x.api.Name,
 		Stream: x.stream, Thinking: facts.Flags&(clientapi.FlagThinking|clientapi.FlagReasoning) != 0,
 		Tools: facts.Tools, Images: facts.Images, Messages: facts.Messages, PromptTokens: estimate.PromptTokens(facts), MaxTokens: facts.MaxTokens,
 		Random: x.random, Summary: x,

@@ -188,7 +188,7 @@ func (l *loader) identities(tables []table) {
 			}
 		}
 		when := t.table("when")
-		d.Claims = when.claims("claim")
+		d.Claims = when.claims("claim", `a claim, as in { groups = ["ai-*"] }`)
 		when.finish()
 		if _, n := t.required("name"); n != nil {
 			if d.Name = t.template("name"); d.Name != "" && len(d.Name.Parts()) == 1 {
@@ -242,14 +242,14 @@ func (l *loader) teamList() (names []string) {
 	return names
 }
 
-// claims reads a table of claims, each with an array of patterns.
-func (t *table) claims(name string) (all []ClaimMatch) {
+// claims reads a table of claims, each with an array of patterns. example is for the error about an empty one.
+func (t *table) claims(name, example string) (all []ClaimMatch) {
 	own := t.table(name)
 	if own.n == nil {
 		return nil
 	}
 	if len(own.n.names) == 0 {
-		own.fail(nil, "", `must not be empty; write a claim, as in { groups = ["ai-*"] }`)
+		own.fail(nil, "", "must not be empty; write %s", example)
 	}
 	for i := range own.n.names {
 		claim := own.n.names[i].name

@@ -22,6 +22,7 @@ const (
 	TypeString   Type = "string"
 	TypeStrings  Type = "array of strings"
 	TypeIntegers Type = "array of integers"
+	TypeNumbers  Type = "array of numbers"
 	TypeBool     Type = "boolean"
 	TypeInteger  Type = "integer"
 	TypeNumber   Type = "number"
@@ -370,6 +371,11 @@ var settings = []Setting{
 	{"models[].targets[].when.images", TypeBool, "", "", "Whether a message has an image."},
 	{"models[].targets[].when.thinking", TypeBool, "", "", "Whether the request asks for reasoning."},
 	{"models[].targets[].when.prompt_tokens", TypeIntegers, "", "", "Range of the prompt's estimated tokens: `[from, to]`, where `to` is exclusive, or `[from]` without an end."},
+	{"models[].targets[].when.header", TypeTable, "", "", "Headers of the request, each with patterns of its value: `{ \"x-tier\" = [\"gold\"] }`. All of them must match. `router.reads` must list them as `header:x-tier`."},
+	{"models[].targets[].when.claim", TypeTable, "", "", "Claims of the client's token, as in `identities[].when.claim`. A client with a key has none."},
+	{"models[].targets[].when.metadata", TypeTable, "", "", "Members of `metadata` in the body (of Gemini: `labels`), each with patterns of its value: `{ tier = [\"gold\"] }`. All of them must match."},
+	{"models[].targets[].when.parameter", TypeTable, "", "", "Parameters of the request, each with a range that includes its ends: `{ temperature = [0, 0.2] }`. They are `temperature`, `top_p`, `top_k`, `presence_penalty`, `frequency_penalty`, `n` and `seed`; one that the request does not set is in no range."},
+	{"models[].targets[].when.budget_left", TypeNumbers, "", "", "Range of the share of the tightest budget, of the key, its user, team and model, that is not spent: `[0, 0.1]` once 90 % is spent. Without a budget it is 1."},
 	{"models[].targets[].when.time", TypeStrings, "", "", "Times of day in the zone of `[router]`: `08:00-18:00`. A range may include midnight: `22:00-06:00`."},
 	{"models[].targets[].pricing", TypeTable, "", "", "Prices of the target's provider, if they differ: replaces the model's `pricing` as a whole."},
 	{"models[].targets[].pricing.input", TypeNumber, "0 to 1000000", "0", "Price of prompt tokens."},
@@ -421,6 +427,11 @@ var settings = []Setting{
 	{"models[].rules[].when.images", TypeBool, "", "", "Whether a message has an image."},
 	{"models[].rules[].when.thinking", TypeBool, "", "", "Whether the request asks for reasoning."},
 	{"models[].rules[].when.prompt_tokens", TypeIntegers, "", "", "Range of the prompt's estimated tokens: `[from, to]`, where `to` is exclusive, or `[from]` without an end."},
+	{"models[].rules[].when.header", TypeTable, "", "", "Headers of the request, each with patterns of its value: `{ \"x-tier\" = [\"gold\"] }`. All of them must match. `router.reads` must list them as `header:x-tier`."},
+	{"models[].rules[].when.claim", TypeTable, "", "", "Claims of the client's token, as in `identities[].when.claim`. A client with a key has none."},
+	{"models[].rules[].when.metadata", TypeTable, "", "", "Members of `metadata` in the body (of Gemini: `labels`), each with patterns of its value: `{ tier = [\"gold\"] }`. All of them must match."},
+	{"models[].rules[].when.parameter", TypeTable, "", "", "Parameters of the request, each with a range that includes its ends: `{ temperature = [0, 0.2] }`. They are `temperature`, `top_p`, `top_k`, `presence_penalty`, `frequency_penalty`, `n` and `seed`; one that the request does not set is in no range."},
+	{"models[].rules[].when.budget_left", TypeNumbers, "", "", "Range of the share of the tightest budget, of the key, its user, team and model, that is not spent: `[0, 0.1]` once 90 % is spent. Without a budget it is 1."},
 	{"models[].rules[].when.time", TypeStrings, "", "", "Times of day in the zone of `[router]`: `08:00-18:00`. A range may include midnight: `22:00-06:00`."},
 	{"models[].rules[].targets", TypeStrings, "", "", "Targets that remain, as `provider` or `provider/model`; `*` matches any characters. Default: all."},
 	{"models[].rules[].router", TypeString, "", "", "Name of another router plugin for the requests that match."},

@@ -178,13 +178,13 @@ func TestReferenceHasEveryPreset(t *testing.T) {
 // TestReferenceHasTheTypes checks that a value of another type than the documented one is an error.
 func TestReferenceHasTheTypes(t *testing.T) {
 	words := map[Type]string{
-		TypeString: "must be a string", TypeStrings: "must be an array", TypeIntegers: "must be an array", TypeBool: "must be a boolean", TypeInteger: "must be an integer",
+		TypeString: "must be a string", TypeStrings: "must be an array", TypeIntegers: "must be an array", TypeNumbers: "must be an array", TypeBool: "must be a boolean", TypeInteger: "must be an integer",
 		TypeNumber: "must be a number", TypeDuration: "must be a duration", TypeSize: "must be a size", TypeDate: "must be a date",
 		TypeTable: "must be a table", TypeTables: "must be an array",
 	}
 	for _, s := range Reference() {
 		wrong := "[[]]"
-		if s.Type == TypeStrings || s.Type == TypeIntegers || s.Type == TypeTables {
+		if s.Type == TypeStrings || s.Type == TypeIntegers || s.Type == TypeNumbers || s.Type == TypeTables {
 			wrong = "true"
 		}
 		_, err := parseWith(t, s.Path, wrong)

@@ -49,3 +49,50 @@ targets = [{ provider = "p", model = "m" }]
 		}
 	}
 }
+
+// TestConditionsOnClients checks the conditions about who asks.
+func TestConditionsOnClients(t *testing.T) {
+	const text = `
+[router]
+reads = ["header:x-tier"]
+[[issuers]]
+name = "i"
+url = "https://i.example.com"
+audience = "a"
+[[identities]]
+issuer = "i"
+name = "{sub}"
+[providers.p]
+plugin = "openai"
+base_url = "http://localhost"
+[[models]]
+id      = "m"
+targets = [{ provider = "p", when = { %s } }]
+`
+	for when, want := range map[string]string{
+		`header = { "X-Tier" = ["gold"] }`:     "",
+		`claim = { groups = ["a*"] }`:          "",
+		`metadata = { tier = ["gold"] }`:       "",
+		`parameter = { temperature = [0, 1] }`: "",
+		`budget_left = [0, 0.1]`:               "",
+		`header = { "x-plan" = ["gold"] }`:     `is not in reads of [router]; add "header:x-plan"`,
+		`header = { }`:                         "must not be empty; write a header",
+		`claim = { groups = [] }`:              "must not be empty",
+		`metadata = { tier = "gold" }`:         "must be an array",
+		`parameter = { temprature = [0, 1] }`:  `did you mean "temperature"`,
+		`parameter = { temperature = [1] }`:    "must be [from, to]",
+		`parameter = { seed = [2, 1] }`:        "must be [from, to]",
+		`parameter = { seed = ["1", 2] }`:      "must be a number",
+		`budget_left = [0, 2]`:                 "must be shares from 0 to 1",
+	} {
+		cfg, err := parse(strings.Replace(text, "%s", when, 1))
+		switch {
+		case want != "" && (err == nil || !strings.Contains(err.Error(), want)):
+			t.Errorf("%s: got %v, want %q", when, err, want)
+		case want == "" && err != nil:
+			t.Errorf("%s: %v", when, err)
+		case want == "" && strings.HasPrefix(when, "claim") && len(cfg.ClaimNames()) != 1:
+			t.Errorf("%s: got claims %q", when, cfg.ClaimNames())
+		}
+	}
+}

@@ -23,7 +23,28 @@ type When struct {
 	// exclusive, and a PromptTo of 0 means no end.
 	PromptFrom, PromptTo int64
 	Times                []DayTime // in Router.Zone
+
+	Headers    []TagMatch // headers in lower case that Router.Reads lists; all of them must match
+	Claims     []ClaimMatch
+	Metadata   []TagMatch       // members of the body's metadata, all of which must match
+	Parameters []ParameterRange // all of which must be in their ranges
+	BudgetLeft *Range           // share of the tightest budget of key, user, team and model that is not spent
 }
+
+// Range is a range of numbers that includes its ends.
+type Range struct{ From, To float64 }
+
+// Contains reports whether the range contains a number.
+func (r *Range) Contains(n float64) bool { return r.From <= n && n <= r.To }
+
+// ParameterRange is the range of a parameter of requests, one of ParameterNames.
+type ParameterRange struct {
+	Name string
+	Range
+}
+
+// ParameterNames are the parameters that conditions can name, as chat completions do.
+var ParameterNames = []string{"temperature", "top_p", "top_k", "presence_penalty", "frequency_penalty", "n", "seed"}
 
 // TagMatch is a tag of a client key with patterns, one of which must match the tag's value.
 type TagMatch struct {
@@ -50,6 +71,14 @@ func (l *loader) when(parent *table) *When {
 	w.Stream, w.Tools, w.Images, w.Thinking = t.optionalBool("stream"), t.optionalBool("tools"), t.optionalBool("images"), t.optionalBool("thinking")
 	w.PromptFrom, w.PromptTo = t.tokens("prompt_tokens")
 	w.Times = t.dayTimes("time")
+	w.Headers = l.headerMatches(&t)
+	w.Claims = t.claims("claim", `a claim, as in { groups = ["ai-*"] }`)
+	w.Metadata = t.valueMatches("metadata", `a member of the metadata, as in { tier = ["gold"] }`)
+	w.Parameters = t.parameters("parameter")
+	w.BudgetLeft = t.numberRange("budget_left")
+	if b := w.BudgetLeft; b != nil && (b.From < 0 || b.To > 1) {
+		t.fail(t.lookUp("budget_left"), "budget_left", "must be shares from 0 to 1")
+	}
 	t.finish()
 	if !t.exists() {
 		return nil
@@ -64,6 +93,95 @@ func (l *loader) when(parent *table) *When {
 	return &w
 }
 
+// headerMatches reads the headers of a condition, which [router] must read.
+func (l *loader) headerMatches(t *table) []TagMatch {
+	all := t.valueMatches("header", `a header, as in { "x-tier" = ["gold"] }`)
+	own := t.table("header")
+	for i := range all {
+		name := all[i].Name
+		all[i].Name = strings.ToLower(name)
+		if !slices.Contains(l.cfg.Router.Reads, "header:"+all[i].Name) {
+			own.fail(own.lookUp(name), name, "is not in reads of [router]; add %q", "header:"+all[i].Name)
+		}
+	}
+	return all
+}
+
+// valueMatches reads a table of names, each with an array of patterns of values.
+func (t *table) valueMatches(name, example string) (all []TagMatch) {
+	for _, m := range t.claims(name, example) {
+		all = append(all, TagMatch{Name: m.Claim, Values: m.Values})
+	}
+	return all
+}
+
+// parameters reads a table of parameters, each with a range.
+func (t *table) parameters(name string) (all []ParameterRange) {
+	own := t.table(name)
+	if own.n == nil {
+		return nil
+	}
+	if len(own.n.names) == 0 {
+		own.fail(nil, "", "must not be empty; write a parameter, as in { temperature = [0, 0.2] }")
+	}
+	for i := range own.n.names {
+		parameter := own.n.names[i].name
+		if !slices.Contains(ParameterNames, parameter) {
+			own.fail(own.lookUp(parameter), parameter, "is not a parameter that conditions know: want %s%s", alternatives(ParameterNames), suggest(parameter, ParameterNames))
+			continue
+		}
+		if r := own.numberRange(parameter); r != nil {
+			all = append(all, ParameterRange{parameter, *r})
+		}
+	}
+	return all
+}
+
+// numberRange returns a range of numbers, written as [from, to]. It is nil if the key is not set.
+func (t *table) numberRange(name string) *Range {
+	n := t.lookUpKind(name, kindArray)
+	if n == nil {
+		return nil
+	}
+	var bounds [2]float64
+	for i, e := range n.items {
+		switch {
+		case e.kind == kindBroken:
+			return nil
+		case e.kind != kindInteger && e.kind != kindFloat:
+			t.d.fail(e.offset, t.elementKey(name, i), "must be a number, not %s", e.kind.description())
+			return nil
+		case i < len(bounds):
+			bounds[i] = e.float
+		}
+	}
+	if len(n.items) != len(bounds) || !(bounds[0] <= bounds[1]) {
+		t.fail(n, name, "must be [from, to], both of which are included")
+		return nil
+	}
+	return &Range{bounds[0], bounds[1]}
+}
+
+// ClaimNames returns the claims that conditions of targets and rules name.
+func (c *Config) ClaimNames() (names []string) {
+	add := func(w *When) {
+		if w != nil {
+			for _, m := range w.Claims {
+				names = append(names, m.Claim)
+			}
+		}
+	}
+	for i := range c.Models {
+		for j := range c.Models[i].Targets {
+			add(c.Models[i].Targets[j].When)
+		}
+		for j := range c.Models[i].Rules {
+			add(c.Models[i].Rules[j].When)
+		}
+	}
+	return compact(names)
+}
+
 // reachable reports conditions that no key of the configuration can meet.
 func (l *loader) reachable(t *table, w *When) {
 	c := l.cfg
@@ -71,6 +189,9 @@ func (l *loader) reachable(t *table, w *When) {
 		l.checkMatches(t, "team", "no team", func(g Glob) bool {
 			return slices.ContainsFunc(c.Teams, func(team Team) bool { return g.Match(team.Name) })
 		}, l.teamList)
+	}
+	if len(w.Claims) > 0 && len(c.Issuers) == 0 {
+		t.fail(t.lookUp("claim"), "claim", "never matches: there are no [[issuers]]")
 	}
 	if c.Server.Auth == AuthNone || len(c.Keys) == 0 {
 		return // without keys, as in a configuration for development, the conditions cannot be checked

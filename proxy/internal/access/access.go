@@ -55,10 +55,11 @@ type Key struct {
 	explain   bool
 	tagText   string // the tags in the ledger's format
 
-	principal *config.Bounds // nil for a key of the configuration
-	users     *config.Users  // nil if the clients of a key are not told apart
-	account   string         // of a principal
-	series    string         // of a principal
+	principal *config.Bounds      // nil for a key of the configuration
+	users     *config.Users       // nil if the clients of a key are not told apart
+	account   string              // of a principal
+	series    string              // of a principal
+	claims    map[string][]string // of a principal, those that conditions name
 }
 
 // New returns the set of the configured keys. tokens verifies what is not a key; it may be nil.
@@ -109,6 +110,9 @@ func (k *Key) Users() *config.Users { return k.users }
 
 // MayExplain reports whether the client may ask how its requests are routed.
 func (k *Key) MayExplain() bool { return k.explain }
+
+// Claims returns the claims of a principal's token that conditions of the configuration name. It must not be changed.
+func (k *Key) Claims() map[string][]string { return k.claims }
 
 // TagText returns the key's tags in the ledger's format: "name=value" pairs, sorted by name and separated by spaces,
 // which neither names nor values contain.

@@ -17,6 +17,7 @@ type Principal struct {
 	Account string // identifies what the principal uses; it contains nothing of the token
 	Series  string // label of the principal's metrics
 	Team    string
+	Claims  map[string][]string // those that conditions name; may be nil
 }
 
 // NewPrincipals returns a function that returns principals with the rights, limits and budgets of an entry of
@@ -26,7 +27,7 @@ func NewPrincipals(rights *config.Identity) func(Principal) *Key {
 	return func(p Principal) *Key {
 		return &Key{
 			name: p.Name, hash: Hash(p.Name), team: p.Team, models: rights.Models, tags: rights.Tags, tagText: tagText, explain: rights.Explain,
-			principal: bounds, account: p.Account, series: p.Series,
+			principal: bounds, account: p.Account, series: p.Series, claims: p.Claims,
 		}
 	}
 }

@@ -85,6 +85,12 @@ func (h *Holds) OpenCopy(id uint64, of *Holds) {
 	h.ID, h.accounts, h.model, h.maxTokens = id, of.accounts, of.model, of.maxTokens
 }
 
+// BudgetLeft returns the share of the tightest budget that is not spent.
+func (h *Holds) BudgetLeft(now time.Time) (left routing.BudgetShare) {
+	left.Left, left.Of = h.scopes.Left(now)
+	return left
+}
+
 // CheckTargets returns an error if none of the targets has a price and a budget requires one.
 func (h *Holds) CheckTargets(targets []routing.Target) *apierror.Error {
 	if !h.pricedOnly || slices.ContainsFunc(targets, func(t routing.Target) bool { return t.Prices != nil }) {

@@ -8,7 +8,6 @@ import (
 
 	"github.com/sluice-gateway/sluice/proxy/config"
 	"github.com/sluice-gateway/sluice/proxy/internal/access"
-	"github.com/sluice-gateway/sluice/proxy/internal/jsondoc"
 )
 
 // rule is an entry of [[identities]].
@@ -17,15 +16,16 @@ type rule struct {
 	name, team []string // parts of the templates
 	teams      []config.Team
 	series     string
-	salt       string // of pseudonyms; "" if the names are used
+	salt       string   // of pseudonyms; "" if the names are used
+	claims     []string // claims that conditions of models name
 	make       func(access.Principal) *access.Key
 }
 
 func newRules(cfg *config.Config) []rule {
-	rules := make([]rule, len(cfg.Identities))
+	rules, claims := make([]rule, len(cfg.Identities)), cfg.ClaimNames()
 	for i := range rules {
 		c := &cfg.Identities[i]
-		rules[i] = rule{config: c, name: c.Name.Parts(), team: c.Team.Parts(), teams: cfg.Teams, series: access.Series(i), make: access.NewPrincipals(c)}
+		rules[i] = rule{config: c, name: c.Name.Parts(), team: c.Team.Parts(), teams: cfg.Teams, series: access.Series(i), claims: claims, make: access.NewPrincipals(c)}
 		if c.Pseudonym {
 			rules[i].salt = cfg.Router.Salt
 		}
@@ -37,18 +37,9 @@ func newRules(cfg *config.Config) []rule {
 func (r *rule) matches(t *token) bool {
 	for i := range r.config.Claims {
 		m := &r.config.Claims[i]
-		fits := func(v jsondoc.Value) bool {
-			text, ok := claimText(v)
-			return ok && slices.ContainsFunc(m.Values, func(g config.Glob) bool { return g.Match(text) })
-		}
-		v := t.claim(m.Claim)
-		found := fits(v)
-		if v.Kind() == jsondoc.Array {
-			for e := v.First(); e.Exists() && !found; e = e.Next() {
-				found = fits(e)
-			}
-		}
-		if !found {
+		if !slices.ContainsFunc(t.claimTexts(m.Claim), func(text string) bool {
+			return slices.ContainsFunc(m.Values, func(g config.Glob) bool { return g.Match(text) })
+		}) {
 			return false
 		}
 	}
@@ -79,7 +70,16 @@ func (r *rule) principal(t *token, from *config.Issuer) (*access.Key, error) {
 		}
 	}
 	// The account is that of issuer and name, also if a rule or pseudonym changes later.
-	p := access.Principal{Account: from.Name + ":" + access.AccountHash(from.URL, name), Series: r.series, Team: team}
+	var claims map[string][]string
+	for _, name := range r.claims {
+		if values := t.claimTexts(name); len(values) > 0 {
+			if claims == nil {
+				claims = make(map[string][]string)
+			}
+			claims[name] = values
+		}
+	}
+	p := access.Principal{Claims: claims, Account: from.Name + ":" + access.AccountHash(from.URL, name), Series: r.series, Team: team}
 	if r.salt != "" {
 		name = access.Pseudonym(r.salt, from.URL, name)
 	}

@@ -189,6 +189,23 @@ func (t *token) claim(name string) jsondoc.Value {
 	return t.claims.Root().Get(name)
 }
 
+// claimTexts returns the text of a scalar claim, or those of an array's elements.
+func (t *token) claimTexts(name string) (all []string) {
+	v := t.claim(name)
+	if v.Kind() != jsondoc.Array {
+		if text, ok := claimText(v); ok {
+			all = append(all, text)
+		}
+		return all
+	}
+	for e := v.First(); e.Exists(); e = e.Next() {
+		if text, ok := claimText(e); ok {
+			all = append(all, text)
+		}
+	}
+	return all
+}
+
 // claimText returns the text of a scalar claim. ok is false for any other value.
 func claimText(v jsondoc.Value) (text string, ok bool) {
 	switch v.Kind() {

@@ -26,6 +26,7 @@ type Decision struct {
 	router      *Router     // router that was asked; nil if none was
 	inCanary    bool        // the request belongs to the canary
 	canaryBy    Hash        // hash that decided inCanary; unknown if it was random, or if the canary's target is left out
+	budget      BudgetShare // set if the policy reads it
 	canaryShare float64     // share of requests that belong to the canary; 0 if it was rolled back
 	candidates  []candidate // by index into policy.Targets
 	order       []int       // indexes into policy.Targets, in the order in which they are tried

@@ -32,6 +32,10 @@ func (d *Decision) AppendLine(dst []byte) []byte {
 		part("rule")
 		dst = appendWord(dst, rule)
 	}
+	if d.policy != nil && d.policy.ReadsBudget {
+		part("budget")
+		dst = append(append(dst, percent(d.budget.Left)...), " left"...)
+	}
 	if d.Affinity.Known {
 		part("affinity")
 		dst = append(appendHex(append(appendWord(dst, d.affinityName()), ' '), d.Affinity.Sum), " ("...)
@@ -188,6 +192,10 @@ func (d *Decision) AppendJSON(dst []byte) []byte {
 	dst = appendString(append(dst, `{"model":`...), model)
 	if rule := d.Rule(); rule != "" {
 		dst = appendString(append(dst, `,"rule":`...), rule)
+	}
+	if d.policy != nil && d.policy.ReadsBudget {
+		dst = strconv.AppendFloat(append(dst, `,"budget":{"left":`...), d.budget.Left, 'f', 4, 64)
+		dst = append(appendString(append(dst, `,"of":`...), d.budget.Of), '}')
 	}
 	if name := d.affinityName(); name != "" {
 		dst = appendString(append(dst, `,"affinity":{"by":`...), name)

@@ -32,6 +32,9 @@ type Policy struct {
 	// SeveralSecrets reports that affinity also chooses among the credentials of a provider, so that it matters even if
 	// only one target is left.
 	SeveralSecrets bool
+
+	// ReadsBudget reports that a condition depends on Request.Budget.
+	ReadsBudget bool
 }
 
 // Rule restricts the targets of matching requests, and may have its own router.
@@ -85,9 +88,11 @@ type Chooser interface {
 
 // Request holds the properties of a request that a decision is based on.
 type Request struct {
-	Key, Team string            // name of the client's key and of its team; "" for none
-	KeyTags   map[string]string // tags of the key
-	API       string            // the client's API
+	Key, Team string              // name of the client's key and of its team; "" for none
+	KeyTags   map[string]string   // tags of the key
+	Claims    map[string][]string // of the client's token, those that conditions name
+	Budget    BudgetShare         // for a Policy with ReadsBudget
+	API       string              // the client's API
 
 	Stream, Thinking        bool
 	Tools, Images, Messages int
@@ -140,24 +145,10 @@ var errNamedNone = errors.New("the router named no target")
 // is set in any case.
 func (p *Policy) Decide(ctx context.Context, r *Request, now time.Time, d *Decision) error {
 	d.reset(p)
-	for i := range p.Targets {
-		if w := p.Targets[i].When; w != nil && !matches(w, r, now, p.Zone) {
-			d.candidates[i].left = LeftByWhen
-		}
-	}
+	p.leaveOut(r, now, d)
 	router := p.Router
-	for i := range p.Rules {
-		rule := &p.Rules[i]
-		if !matches(rule.When, r, now, p.Zone) {
-			continue
-		}
-		d.rule, router = rule, rule.Router
-		for t, allowed := range rule.Allows {
-			if !allowed && d.candidates[t].left == NotLeft {
-				d.candidates[t].left = LeftByRule
-			}
-		}
-		break
+	if d.rule != nil {
+		router = d.rule.Router
 	}
 	if p.Canary != nil {
 		d.drawCanary(r, now)
@@ -200,6 +191,31 @@ func (p *Policy) Decide(ctx context.Context, r *Request, now time.Time, d *Decis
 		}
 	}
 	return nil
+}
+
+// leaveOut leaves out the targets that conditions and the first rule that applies do not allow.
+func (p *Policy) leaveOut(r *Request, now time.Time, d *Decision) {
+	if p.ReadsBudget {
+		d.budget = r.Budget
+	}
+	for i := range p.Targets {
+		if w := p.Targets[i].When; w != nil && !matches(w, r, now, p.Zone) {
+			d.candidates[i].left = LeftByWhen
+		}
+	}
+	for i := range p.Rules {
+		rule := &p.Rules[i]
+		if !matches(rule.When, r, now, p.Zone) {
+			continue
+		}
+		d.rule = rule
+		for t, allowed := range rule.Allows {
+			if !allowed && d.candidates[t].left == NotLeft {
+				d.candidates[t].left = LeftByRule
+			}
+		}
+		return
+	}
 }
 
 // drawCanary decides whether the request belongs to the canary, unless its target is left out.

@@ -18,6 +18,13 @@ func (d *Decision) AppendText(dst []byte) []byte {
 		line("rule", "%s", rule)
 	}
 	switch {
+	case !d.policy.ReadsBudget:
+	case d.budget.Of == "":
+		line("budget", "none, so all is left")
+	default:
+		line("budget", "%s left, of %s", percent(d.budget.Left), appendPrintable(nil, d.budget.Of))
+	}
+	switch {
 	case d.Affinity.Known:
 		line("affinity", "%s, by %s: %016x", d.affinityName(), d.Affinity.From, d.Affinity.Sum)
 	case d.affinityName() != "":

@@ -2,9 +2,11 @@ package spend
 
 import (
 	"cmp"
+	"fmt"
 	"math"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/sluice-gateway/sluice/proxy/config"
 	"github.com/sluice-gateway/sluice/proxy/internal/apierror"
@@ -117,6 +119,23 @@ func (s *Scopes) Budgeted() bool {
 		}
 	}
 	return false
+}
+
+// Left returns the share of the tightest budget that is not spent, by all gateways if it is shared, and names it. Without
+// a budget, everything is left.
+func (s *Scopes) Left(now time.Time) (share float64, of string) {
+	share = 1
+	for _, a := range s {
+		if a == nil || len(a.budgets) == 0 {
+			continue
+		}
+		for _, b := range a.appendStatus(nil, now) {
+			if left := max(1-b.Used(), 0); of == "" || left < share {
+				share, of = left, fmt.Sprintf("%s per %s", a.who(), b.Per)
+			}
+		}
+	}
+	return share, of
 }
 
 // PricedOnly reports whether any of the scopes has a budget that admits only models with a price.

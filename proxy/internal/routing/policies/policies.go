@@ -134,6 +134,7 @@ func (s *Set) bind(ctx context.Context, routers *binder, m *config.Model) (*rout
 			}
 		}
 		p.Rules = append(p.Rules, rule)
+		p.ReadsBudget = p.ReadsBudget || r.When != nil && r.When.BudgetLeft != nil
 	}
 	return p, nil
 }
@@ -145,6 +146,8 @@ func (s *Set) simple(model string, configured []config.Target, affinity config.A
 		Retry: config.DefaultRetry(len(configured)),
 	}
 	for i := range p.Targets {
+		when := p.Targets[i].When
+		p.ReadsBudget = p.ReadsBudget || when != nil && when.BudgetLeft != nil
 		p.SeveralSecrets = p.SeveralSecrets || len(s.providers[p.Targets[i].Provider].Auth.Secrets) > 1
 	}
 	return p
