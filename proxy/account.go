@@ -95,7 +95,7 @@ func (x *completion) respond(ctx *fasthttp.RequestCtx) {
 	if !x.stream {
 		x.recordOrigin()
 		h.SetContentType("application/json")
-		if u := x.writer.Usage(); u.Priced {
+		if u := x.writer.Usage(); u.Priced && !runsOn(x) {
 			h.Set("x-gateway-cost", u.Cost.String())
 		}
 		ctx.Response.SwapBody(x.writer.AppendResponse(ctx.Response.SwapBody(nil)[:0]))
@@ -387,6 +387,11 @@ func (x *completion) settle() {
 		}
 	}
 	r.Complete = x.writer.Complete() && !x.disconnected
+	if runsOn(x) {
+		x.holds.SettledAt = now
+		followBackground(x)
+		return
+	}
 	u, used, ok := x.usage()
 	if ok {
 		r.Tokens, r.UsageEstimated, r.Cost, r.Priced = u.Tokens, u.Estimated, u.Cost, u.Priced

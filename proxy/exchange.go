@@ -171,7 +171,7 @@ func (a *attempt) usage() (u response.Usage, used spend.Used, ok bool) {
 		return u, used, false
 	case a.unknown():
 		held := a.held.Held
-		held.Stream = held.Stream || a.framed
+		held.Stream = (held.Stream || a.framed) && !a.completion.references.Background // a response in the background is not cancelled by leaving
 		used = held.Unknown(&u, counted)
 		u.Cost = used.Cost
 		return u, used, true

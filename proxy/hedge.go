@@ -60,7 +60,7 @@ const detachedPace = 50 * time.Millisecond
 // hedgeAfter returns how long the current attempt may be silent before a hedge is sent, or 0 for no hedge.
 func hedgeAfter(x *completion) time.Duration {
 	h := x.policy.Hedge
-	if h == nil || x.number > 1 {
+	if h == nil || x.number > 1 || x.references.Background { // a response in the background goes on if it is cancelled
 		return 0
 	}
 	x.policy.Hedges.Earn(h.Budget)

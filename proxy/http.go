@@ -286,7 +286,11 @@ func (s *Server) serveDirect(ctx *fasthttp.RequestCtx, to endpoint.ID, rest []by
 	}
 	r.Status = fasthttp.StatusOK
 	if e == nil {
-		e = s.serveLocal(ctx, &r, to, rest)
+		var stream *relay
+		if stream, e = s.serveLocal(ctx, &r, to, rest); stream != nil {
+			stream.start(ctx, &r)
+			return
+		}
 	}
 	if e != nil {
 		s.respondError(ctx, &r, s.apis.byHead(&ctx.Request.Header), e)
@@ -295,18 +299,18 @@ func (s *Server) serveDirect(ctx *fasthttp.RequestCtx, to endpoint.ID, rest []by
 	s.account.Request(&r)
 }
 
-// serveLocal serves requests that need no provider: for models and for stored responses.
-func (s *Server) serveLocal(ctx *fasthttp.RequestCtx, r *telemetry.Record, to endpoint.ID, rest []byte) *apierror.Error {
+// serveLocal serves requests for models and for stored responses. It returns a relay if the response is a stream.
+func (s *Server) serveLocal(ctx *fasthttp.RequestCtx, r *telemetry.Record, to endpoint.ID, rest []byte) (stream *relay, e *apierror.Error) {
 	g := s.acquire()
 	if g == nil {
-		return failure.Shutdown()
+		return nil, failure.Shutdown()
 	}
 	defer g.release()
 	a := g.arrival(&ctx.Request.Header, to, r.Began)
 	a.Ctx, a.Record = ctx, r
 	key, e := s.admission.Admit(&a)
 	if e != nil {
-		return e
+		return nil, e
 	}
 	var body []byte
 	switch to.Service() {
@@ -315,14 +319,17 @@ func (s *Server) serveLocal(ctx *fasthttp.RequestCtx, r *telemetry.Record, to en
 	case endpoint.OneModel:
 		body, e = describeModel(ctx, g, key, rest)
 	default:
-		body, e = s.storedResponse(ctx, r.Key, to.Service(), string(rest))
+		id, found := string(rest), false
+		if body, found, e = s.storedResponse(ctx, r.Key, to.Service(), id); !found {
+			body, stream, e = requestStored(s, ctx, g, r, key, to.Service(), id)
+		}
 	}
-	if e != nil {
-		return e
+	if e != nil || stream != nil {
+		return stream, e
 	}
 	ctx.SetContentType("application/json")
 	ctx.Response.SetBodyRaw(body)
-	return nil
+	return nil, nil
 }
 
 // modelForm returns the format in which the client expects models.
@@ -442,9 +449,8 @@ func (s *Server) serveTurn(head *fasthttp.RequestHeader, c *downstream.Conn, bod
 	return r
 }
 
-// storedResponse returns the body of a response to a request for one of the client's stored responses.
-func (s *Server) storedResponse(ctx *fasthttp.RequestCtx, client string, service endpoint.Service, id string) (body []byte, e *apierror.Error) {
-	found := false
+// storedResponse returns the body of a response to a request for one of the client's responses that the gateway stores.
+func (s *Server) storedResponse(ctx *fasthttp.RequestCtx, client string, service endpoint.Service, id string) (body []byte, found bool, e *apierror.Error) {
 	switch m := s.responses; {
 	case m == nil:
 	case service == endpoint.StoredItems:
@@ -457,15 +463,10 @@ func (s *Server) storedResponse(ctx *fasthttp.RequestCtx, client string, service
 	default:
 		body, found = m.AppendResponse(nil, client, id)
 	}
-	switch {
-	case !found:
-		e := apierror.Invalid("", "", "Response with id '%s' not found.", clientapi.Quotable(id))
-		e.Status = fasthttp.StatusNotFound
-		return nil, e
-	case service == endpoint.CancelStored:
-		return nil, apierror.Invalid("", "", "Cannot cancel a synchronous response.")
+	if found && service == endpoint.CancelStored {
+		return nil, true, apierror.Invalid("", "", "Cannot cancel a synchronous response.")
 	}
-	return body, nil
+	return body, found, nil
 }
 
 // respondError writes an error response in the format of an API.

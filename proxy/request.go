@@ -484,7 +484,7 @@ func (x *completion) findReferences() *apierror.Error {
 	if gone := x.watcher.Finish(); gone != nil {
 		return failure.ForClient(gone)
 	}
-	return e
+	return checkBackground(x, e)
 }
 
 // recordOrigin records where the response is if its provider stores it. It is called before the client learns the

@@ -34,7 +34,6 @@ import (
 	"time"
 
 	"github.com/valyala/fasthttp"
-
 	"golang.org/x/time/rate"
 
 	"github.com/sluice-gateway/sluice/proxy/config"
@@ -42,6 +41,7 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/internal/accounting"
 	"github.com/sluice-gateway/sluice/proxy/internal/admin"
 	"github.com/sluice-gateway/sluice/proxy/internal/admission"
+	"github.com/sluice-gateway/sluice/proxy/internal/background"
 	"github.com/sluice-gateway/sluice/proxy/internal/buffers"
 	"github.com/sluice-gateway/sluice/proxy/internal/capacity"
 	"github.com/sluice-gateway/sluice/proxy/internal/downstream"
@@ -98,13 +98,14 @@ type Server struct {
 
 // lasting is what survives reloads: state of models and providers, and what clients' later requests refer to.
 type lasting struct {
-	registry  routing.Registry
-	canaries  *canary.Set
-	books     *accounting.Books
-	thinking  *thinking.Memory
-	responses *responses.Memory // nil if responses are not stored
-	held      *responses.Memory // responses that WebSockets hold
-	owners    *ownership.Store
+	registry   routing.Registry
+	canaries   *canary.Set
+	books      *accounting.Books
+	thinking   *thinking.Memory
+	responses  *responses.Memory // nil if responses are not stored
+	held       *responses.Memory // responses that WebSockets hold
+	owners     *ownership.Store
+	background *background.Set
 }
 
 // lifetime is what Serve, Shutdown and Close coordinate.
@@ -150,7 +151,7 @@ func New(ctx context.Context, o Options) (*Server, error) {
 		}
 		s.responses = responses.NewMemory(size, r.TTL, o.Now)
 	}
-	s.held = responses.NewMemory(machine.Share(responses.DefaultMaxSize), cfg.Responses.WebSocketAge, o.Now)
+	s.held, s.background = responses.NewMemory(machine.Share(responses.DefaultMaxSize), cfg.Responses.WebSocketAge, o.Now), newBackground(s, cfg)
 	s.apis.init(responses.Options{Sealer: newSealer(cfg), Memory: s.responses, ShowReasoning: cfg.Responses.ShowReasoning, Now: o.Now})
 	s.account = telemetry.Log{Logger: cmp.Or(o.AccessLog, o.Log), Now: o.Now, Metrics: s.metrics}
 	if cfg.Admin.Listen != "" {
@@ -480,6 +481,7 @@ func (s *Server) Shutdown(ctx context.Context) (err error) {
 func (s *Server) Close() {
 	s.closeOnce.Do(func() {
 		s.cancelShadows(errClosed)
+		s.background.Close()
 		s.closeListeners((*downstream.Listener).Close)
 		s.clients.ForceClose()
 		s.serving.Wait()

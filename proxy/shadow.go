@@ -52,7 +52,7 @@ type shadowCopy struct {
 // newMirror returns the mirror of a request if its routing decision includes shadow targets, else nil.
 func newMirror(x *completion) *mirror {
 	drawn := x.routed.decision.Shadows()
-	if len(drawn) == 0 {
+	if len(drawn) == 0 || x.references.Background { // nothing would settle the copy
 		return nil
 	}
 	m := &mirror{

@@ -131,6 +131,8 @@ var settings = []Setting{
 	{"responses.websocket", TypeBool, "", "true", "Whether clients may use the API over a WebSocket: `GET /v1/responses` with `Upgrade: websocket`. If false, they get a 426, after which they send POST requests."},
 	{"responses.websocket_idle", TypeDuration, "1s to 24h", `"10m"`, "How long a WebSocket may be without a response in progress before it is closed. A change applies to new ones."},
 	{"responses.websocket_age", TypeDuration, "1s to 24h", `"1h"`, "How long a WebSocket accepts requests. Then it is closed after the responses in progress, and clients open another one. A change applies to new ones."},
+	{"responses.background_poll", TypeDuration, "10ms to 1h", `"5s"`, "When the gateway first asks a provider for a response that it generates in the background. The pause doubles each time, up to a minute. A change requires a restart."},
+	{"responses.background_expiry", TypeDuration, "10ms to 720h", `"24h"`, "How long a response in the background holds what it may cost of budgets. If it has not ended by then, that is booked. A change requires a restart."},
 
 	{"store", TypeTable, "", "", "Where usage and spending are stored."},
 	{"store.journal", TypeString, "", "", "Folder of the journal, relative to the configuration file. It must be on a local disk, and only one gateway can use it. Default: systemd's `STATE_DIRECTORY`, otherwise `$XDG_STATE_HOME/sluice` or `~/.local/state/sluice`. A change requires a restart."},

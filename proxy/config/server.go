@@ -109,6 +109,9 @@ type Responses struct {
 	WebSocket     bool          // clients may use the API over a WebSocket
 	WebSocketIdle time.Duration // how long a WebSocket may be without a response in progress
 	WebSocketAge  time.Duration // how long a WebSocket accepts requests
+
+	BackgroundPoll   time.Duration // time until a provider is first asked for a response in the background; it doubles up to a minute
+	BackgroundExpiry time.Duration // how long a response in the background holds what it may cost; then that is booked
 }
 
 func (l *loader) responses(t table) {
@@ -119,6 +122,8 @@ func (l *loader) responses(t table) {
 	r.WebSocket = t.bool("websocket", true)
 	r.WebSocketIdle = t.duration("websocket_idle", 10*time.Minute, time.Second, day)
 	r.WebSocketAge = t.duration("websocket_age", hour, time.Second, day)
+	r.BackgroundPoll = t.duration("background_poll", 5*time.Second, 10*time.Millisecond, hour)
+	r.BackgroundExpiry = t.duration("background_expiry", day, 10*time.Millisecond, 30*day)
 	t.finish()
 }
 

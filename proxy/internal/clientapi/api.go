@@ -232,3 +232,11 @@ type ItemReader interface {
 	// TakeStoredItems returns the IDs of such items that have been read since the last call, if they are passed on.
 	TakeStoredItems() []string
 }
+
+// PendingReader is a Reader of an API whose providers may respond before they have generated the response.
+type PendingReader interface {
+	Reader
+
+	// Pending reports whether the non-streaming response that has been read is still being generated.
+	Pending() bool
+}

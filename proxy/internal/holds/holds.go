@@ -5,7 +5,7 @@
 // Package estimate computes what a request may need, package booking what it is booked at if its outcome is unknown, and
 // package spend counts. The holds of a request whose attempts run on several goroutines are settled on one.
 //
-// Concurrency: a Holds belongs to the goroutine that serves its request.
+// Concurrency: a Holds belongs to the goroutine that serves its request or, once detached, to the one that settles it.
 package holds
 
 import (
@@ -244,6 +244,15 @@ func (h *Holds) AddFailed(used spend.Used) { h.failed = h.failed.Plus(used) }
 // It reports whether the budgets permit that.
 func (h *Holds) HoldFailed(now time.Time) bool {
 	return h.failed == nil || h.failed.Hold(h.scopes, h.ID, now)
+}
+
+// Detach moves what the request holds of limits and budgets to the result, for a response that the provider generates
+// after the request has ended. The request keeps its share of the gateway's capacity.
+func (h *Holds) Detach() *Holds {
+	moved := *h
+	moved.Reservation = admission.Reservation{}
+	*h = Holds{Reservation: h.Reservation, ID: h.ID, AdmittedAt: h.AdmittedAt, SettledAt: h.SettledAt}
+	return &moved
 }
 
 // Settle settles what the request holds of limits and budgets, at what its last attempt has used. cancelled is the usage

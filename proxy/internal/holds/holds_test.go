@@ -153,3 +153,28 @@ func TestCheckTargets(t *testing.T) {
 		t.Error(e)
 	}
 }
+
+// TestDetach settles what a request has held after the request has been settled itself, which then counts nothing.
+func TestDetach(t *testing.T) {
+	h, accounts, r := open(t, 1e9, 1e9)
+	h.Estimate(r, openai.API().Limit, []routing.Target{target("p", true)})
+	if e := h.Reserve(now); e != nil {
+		t.Fatal(e)
+	}
+	_, whole := amounts(accounts)
+	h.SettledAt = now
+	d := h.Detach()
+	if h.ID != d.ID || !h.SettledAt.Equal(now) || !h.AdmittedAt.Equal(now) {
+		t.Errorf("the request is %d, admitted at %s and settled at %s", h.ID, h.AdmittedAt, h.SettledAt)
+	}
+	h.Settle(spend.Used{Cost: 7}, spend.Used{}, now)
+	if spent, held := amounts(accounts); spent != [2]cost.Nano{} || held != whole {
+		t.Errorf("%v spent and %v held while the response is generated, want %v held", spent, held, whole)
+	}
+	for range 2 {
+		d.Settle(spend.Used{Cost: 300}, spend.Used{}, now)
+	}
+	if spent, held := amounts(accounts); spent != [2]cost.Nano{300, 0} || held != [2]cost.Nano{} {
+		t.Errorf("%v spent and %v held", spent, held)
+	}
+}

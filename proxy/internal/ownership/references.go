@@ -35,8 +35,8 @@ func (r *References) Find(q clientapi.Request, api *clientapi.API, id clientapi.
 // made, or asks for a response that the client could not read back. Items are only looked up if stored is set: if a
 // provider may store some.
 func (r *References) LookUp(ctx context.Context, s *Store, client string, q clientapi.Request, stored bool) *apierror.Error {
-	if r.Background {
-		return apierror.Invalid(clientapi.CodeUnsupportedParameter, "background", "'background' is not supported: the response could not be read back through this gateway.")
+	if r.Background && !r.Stores {
+		return apierror.Invalid(clientapi.CodeUnsupportedParameter, "background", "'background' needs 'store': the response could not be read back.")
 	}
 	if r.Comparable() {
 		if _, known := s.Lookup(ctx, client, r.Compared.Text()); !known {

@@ -33,6 +33,7 @@ type Reader struct {
 	formatKnown bool // the format of the reasoning has been emitted
 	hasCalls    bool // the response has a call for the client
 	items       []readItem
+	pending     bool     // the response is still being generated
 	stored      []string // IDs for TakeStoredItems
 }
 
@@ -334,9 +335,35 @@ func (r *Reader) ReadResponse(body []byte, b *response.Batch) error {
 		e.Cause = fmt.Errorf("a response without output")
 		return e
 	}
+	r.pending = running(root)
 	r.endResponse(b, root)
 	if r.pass {
 		b.Frame(nil, body)
 	}
 	return nil
+}
+
+// Pending implements clientapi.PendingReader.
+func (r *Reader) Pending() bool { return r.pending }
+
+// running reports whether a response object is still being generated.
+func running(v jsondoc.Value) bool {
+	s := v.Get("status")
+	return s.Is("queued") || s.Is(statusInProgress)
+}
+
+// Cancelled reports whether body is the object of a response that a client has cancelled.
+func Cancelled(body []byte) bool {
+	var d jsondoc.Doc
+	return d.Parse(body, jsondoc.Limits{Depth: maxDepth, Nodes: maxNodes, Loose: true}) == nil && d.Root().Get("status").Is("cancelled")
+}
+
+// Ended reports whether body is the object of a response that has been generated, or has failed.
+func Ended(body []byte) bool {
+	var d jsondoc.Doc
+	if d.Parse(body, jsondoc.Limits{Depth: maxDepth, Nodes: maxNodes, Loose: true}) != nil {
+		return false
+	}
+	root := d.Root()
+	return root.Get("object").Is("response") && root.Get("status").Kind() == jsondoc.String && !running(root)
 }

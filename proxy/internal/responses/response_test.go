@@ -368,3 +368,31 @@ func readStream(t testing.TB, out []byte) *sdk.Response {
 	}
 	return last
 }
+
+// TestEnded tells responses apart that are being generated, that have ended, and what is none.
+func TestEnded(t *testing.T) {
+	for body, want := range map[string][3]bool{ // ended, cancelled, pending
+		`{"object":"response","status":"queued","output":[]}`:      {false, false, true},
+		`{"object":"response","status":"in_progress","output":[]}`: {false, false, true},
+		`{"object":"response","status":"completed","output":[]}`:   {true, false, false},
+		`{"object":"response","status":"incomplete","output":[]}`:  {true, false, false},
+		`{"object":"response","status":"failed","output":[]}`:      {true, false, false},
+		`{"object":"response","status":"cancelled","output":[]}`:   {true, true, false},
+		`{"object":"response","output":[]}`:                        {false, false, false},
+		`{"object":"response","status":null,"output":[]}`:          {false, false, false},
+		`{"error":{"message":"busy"}}`:                             {false, false, false},
+		`{"object":"list","status":"completed"}`:                   {false, false, false},
+		`{"object":"response","status":"completed"`:                {false, false, false},
+		``: {false, false, false},
+	} {
+		r := responses.NewReader(func(int, []byte) *apierror.Error { return new(apierror.Error) })
+		var b response.Batch
+		_ = r.ReadResponse([]byte(body), &b)
+		if got := [3]bool{responses.Ended([]byte(body)), responses.Cancelled([]byte(body)), r.Pending()}; got != want {
+			t.Errorf("%s: got %v, want %v", body, got, want)
+		}
+		if r.Reset(false); r.Pending() {
+			t.Errorf("%s: pending after a reset", body)
+		}
+	}
+}

@@ -52,6 +52,9 @@ func parseCreate(message []byte) (*create, *apierror.Error) {
 		}
 		c.warmUp = !generate
 	}
+	if root.Get("background").Kind() == jsondoc.True {
+		return c, apierror.Invalid(clientapi.CodeUnsupportedParameter, "background", "'background' is not supported over a WebSocket. Send a POST.")
+	}
 	c.hold = c.warmUp || root.Get("store").Kind() == jsondoc.False
 	c.previous = root.Get("previous_response_id").Text()
 	return c, nil

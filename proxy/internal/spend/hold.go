@@ -54,7 +54,7 @@ func (h *Hold) Reserve(scopes Scopes, n *Need, now time.Time) *apierror.Error {
 		*h = Hold{}
 		return e
 	}
-	if book.journal == nil || !scopes.Budgeted() {
+	if book.journal == nil || !scopes.Budgeted() || n.Request == 0 && h.held == 0 && h.estimate == 0 {
 		return nil
 	}
 	r := h.record()

@@ -140,6 +140,11 @@ func (c *groupCounts) count(r *Record) {
 	if r.Code != "" && r.Code != codeDisconnected {
 		c.errors.Add(1)
 	}
+	c.use(r)
+}
+
+// use counts the usage of a request.
+func (c *groupCounts) use(r *Record) {
 	c.tokens.add(&r.Tokens)
 	c.cost.add(r)
 }

@@ -247,6 +247,22 @@ func (m *Metrics) request(r *Record, took time.Duration) {
 	}
 }
 
+// Settled counts the usage of a response in the background, which is known after its request has been counted.
+func (m *Metrics) Settled(r *Record) {
+	if r.Key != "" {
+		m.keys.counters(cmp.Or(r.Series, r.Key)).use(r)
+	}
+	if r.Team != "" {
+		m.teams.counters(r.Team).use(r)
+	}
+	s := m.outcome(outcomeKey{m.names.Load().seriesKey(r.Model, r.Provider, r.Stream), r.Path, Code(r.Code), statusClass(r.Status)}).series
+	s.tokens.add(&r.Tokens)
+	s.cost.add(r)
+	if r.UncertainCost > 0 {
+		s.uncertain.plus(r.UncertainCost)
+	}
+}
+
 // outcome returns the counters of a key, and creates them on first use.
 func (m *Metrics) outcome(k outcomeKey) *outcome {
 	if o := (*m.outcomes.Load())[k]; o != nil {

@@ -91,6 +91,12 @@ func TestNodeAgents(t *testing.T) {
 // runNode runs a script of testdata/node with the clients that make installed in the folder NODE_CLIENTS.
 func runNode(t *testing.T, name string, g *proxytest.Gateway) {
 	t.Helper()
+	runNodeWith(t, name, g, proxytest.Key)
+}
+
+// runNodeWith is runNode with a client key.
+func runNodeWith(t *testing.T, name string, g *proxytest.Gateway, key string) {
+	t.Helper()
 	// Node finds the clients from a copy of the script in their folder, which is not in the source tree.
 	dir := os.Getenv("NODE_CLIENTS")
 	if dir == "" {
@@ -105,7 +111,7 @@ func runNode(t *testing.T, name string, g *proxytest.Gateway) {
 		t.Fatal(err)
 	}
 	cmd := exec.CommandContext(t.Context(), "node", installed)
-	cmd.Env = append(os.Environ(), "GATEWAY="+g.URL, "KEY="+proxytest.Key)
+	cmd.Env = append(os.Environ(), "GATEWAY="+g.URL, "KEY="+key)
 	out, err := cmd.CombinedOutput()
 	t.Logf("%s", out)
 	if err != nil || !bytes.Contains(out, []byte(", 0 failed")) {

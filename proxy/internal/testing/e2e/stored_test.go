@@ -388,20 +388,6 @@ func TestStateFolderIsNotUsedInVain(t *testing.T) {
 	}
 }
 
-// TestBackgroundResponsesAreRefused covers a member that would leave the client without its response.
-//
-// covers: P2.25
-func TestBackgroundResponsesAreRefused(t *testing.T) {
-	p := newStoringProvider(t, "first")
-	g := proxytest.Start(t, storingConfig("", p))
-	api := storingAPIs["responses"]
-	wantError(t, api.ask(t, g, "one", api.create+`,"background":true`), 400, "invalid_request_error", "unsupported_parameter", "background")
-	if n, _, _ := p.requests(); n != 0 {
-		t.Errorf("%d requests were sent", n)
-	}
-	api.make(t, g, "one", `,"background":false`)
-}
-
 // TestComparedMessageOfAnotherKey checks that a message with whose prompt the provider is to compare is left out unless
 // the key has made it, because clients name the last one that they know by default.
 func TestComparedMessageOfAnotherKey(t *testing.T) {
