@@ -229,7 +229,7 @@ func serveImport(m *message, host abi.Host) (result message, served bool) {
 var hostMethods = map[string]any{
 	"Log": abi.Host.Log, "Fail": abi.Host.Fail, "HostMinor": abi.Host.HostMinor, "InputGet": abi.Host.InputGet,
 	"InputCount": abi.Host.InputCount, "InputText": abi.Host.InputText, "BodyGet": abi.Host.BodyGet, "BodySet": abi.Host.BodySet,
-	"BodyIndex":   abi.Host.BodyIndex,
+	"BodyCount": abi.Host.BodyCount, "BodyIndex": abi.Host.BodyIndex,
 	"NextRequest": abi.Host.NextRequest, "CancelRequest": abi.Host.CancelRequest,
 	"BodyDelete": abi.Host.BodyDelete, "BodyRename": abi.Host.BodyRename, "BodyReplace": abi.Host.BodyReplace,
 	"RequestPath": abi.Host.RequestPath, "RequestHeader": abi.Host.RequestHeader, "RequestWrite": abi.Host.RequestWrite,

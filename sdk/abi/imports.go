@@ -40,6 +40,7 @@ var Imports = [...]Import{
 	{"input_text", "sii", "i", phasesInput},
 
 	{"body_get", "sii", "i", PhaseRequest},
+	{"body_count", "s", "i", PhaseRequest},
 	{"body_index", "iii", "i", PhaseRequest},
 	{"body_set", "ss", "i", PhaseRequest},
 	{"body_delete", "s", "i", PhaseRequest},
@@ -101,6 +102,7 @@ type Host interface {
 	InputText(path, dst []byte) int32
 
 	BodyGet(path, dst []byte) int32
+	BodyCount(path []byte) int32
 	BodyIndex(size int32, dst []byte) int32
 	BodySet(path, json []byte) Status
 	BodyDelete(path []byte) Status

@@ -366,6 +366,16 @@ export function bodyGet(path: string, dst: usize, capacity: i32): i32 {
 }
 
 // @ts-ignore: decorator
+@external("sluice", "body_count")
+declare function import_body_count(path: usize, pathLength: i32): i32;
+
+/** Allowed in provider_request. */
+export function bodyCount(path: string): i32 {
+  const pathBytes = String.UTF8.encode(path);
+  return import_body_count(changetype<usize>(pathBytes), pathBytes.byteLength);
+}
+
+// @ts-ignore: decorator
 @external("sluice", "body_index")
 declare function import_body_index(size: i32, dst: usize, capacity: i32): i32;
 

@@ -7,7 +7,7 @@
 
 export * from "./abi";
 
-import { EventKind, FailKind, Forms, RETRY_AFTER_UNKNOWN, bodyGet, fail, inputCount, inputGet, inputText, responseHeader, stateGet, TextFlags, What } from "./abi";
+import { EventKind, FailKind, FinishReason, Forms, RETRY_AFTER_UNKNOWN, bodyCount, bodyGet, fail, inputCount, inputGet, inputText, responseHeader, stateGet, TextFlags, What } from "./abi";
 
 /** A plugin, configured for one use in the configuration. */
 export class Plugin {
@@ -102,6 +102,78 @@ export function refuse(member: string, message: string): void {
   fail(FailKind.Unsupported, "", member, message, RETRY_AFTER_UNKNOWN);
 }
 
+/** Returns the kind of failure that an error's status means, for errors whose body is no more specific. */
+export function statusKind(status: i32): FailKind {
+  switch (status) {
+    case 400: case 422: return FailKind.InvalidRequest;
+    case 401: case 403: return FailKind.Auth;
+    case 402: return FailKind.Billing;
+    case 404: return FailKind.ModelNotFound;
+    case 409: return FailKind.Conflict;
+    case 413: return FailKind.TooLarge;
+    case 429: return FailKind.RateLimit;
+    case 408: case 504: return FailKind.Timeout;
+    case 503: return FailKind.Overloaded;
+  }
+  return FailKind.Server;
+}
+
+/** Returns the finish reason that a provider's word for it means, ignoring case: "end_turn", "MAX_TOKENS", "tool_use" and others.
+ * For a word that it does not know, it returns FinishReason.Stop. */
+export function finishReason(native: string): FinishReason {
+  const word = ` ${native.toLowerCase()} `;
+  if (" length max_tokens max_output_tokens model_length model_context_window_exceeded ".includes(word)) return FinishReason.Length;
+  if (" tool_calls tool_call tool_use function_call ".includes(word)) return FinishReason.ToolCalls;
+  if (" content_filter content_filtered safety refusal guardrail_intervened recitation prohibited_content ".includes(word)) return FinishReason.ContentFilter;
+  return FinishReason.Stop;
+}
+
+/** Returns the delay in a provider's error message in milliseconds, rounded up, for fail: a number of seconds ("20", "48.9") or a
+ * duration ("250ms", "1m30.5s", "2 minutes"), alone or after a phrase such as "Please try again in"; otherwise RETRY_AFTER_UNKNOWN. */
+export function retryDelay(text: string): i32 {
+  text = text.trim().toLowerCase();
+  let ms = readDelay(text);
+  const phrases = ["try again in ", "retry in ", "retry after ", "retrying in ", "reset in ", "wait "];
+  for (let i = 0; i < phrases.length && ms < 0; i++) {
+    const at = text.indexOf(phrases[i]);
+    if (at >= 0) ms = readDelay(text.slice(at + phrases[i].length));
+  }
+  return ms > 0 ? <i32>Math.ceil(Math.min(ms, 6048e5) - 1e-6) : RETRY_AFTER_UNKNOWN;
+}
+
+/** Reads a delay at the beginning of a text, in milliseconds. It is negative if there is none. */
+function readDelay(text: string): f64 {
+  let sum: f64 = -1;
+  let at = 0;
+  while (true) {
+    const start = at;
+    while (isDigit(text, at) || (at > start && text.charAt(at) == "." && isDigit(text, at + 1) && !text.slice(start, at).includes("."))) at++;
+    if (at == start) return sum;
+    const value = F64.parseFloat(text.slice(start, at));
+    while (text.charAt(at) == " ") at++;
+    const from = at;
+    while (at < text.length && text.charCodeAt(at) >= 0x61 && text.charCodeAt(at) <= 0x7a) at++;
+    const unit = delayUnit(text.slice(from, at));
+    if (unit == 0) return sum < 0 ? value * 1000 : sum; // seconds, or a number after the delay
+    sum = Math.max(sum, 0) + value * unit;
+    while (text.charAt(at) == " ") at++;
+  }
+}
+
+function isDigit(text: string, at: i32): bool {
+  return at < text.length && text.charCodeAt(at) >= 0x30 && text.charCodeAt(at) <= 0x39;
+}
+
+/** Returns the milliseconds of a unit of time, 0 for any other word. */
+function delayUnit(word: string): f64 {
+  const name = ` ${word} `;
+  if (" milliseconds millisecond ms ".includes(name)) return 1;
+  if (" seconds second secs sec s ".includes(name)) return 1000;
+  if (" minutes minute mins min m ".includes(name)) return 60000;
+  if (" hours hour hrs h ".includes(name)) return 3600000;
+  return " days day d ".includes(name) ? 86400000 : 0;
+}
+
 type Getter = (path: string, dst: usize, capacity: i32) => i32;
 
 /** Copies a value of unknown size out of the gateway, or returns null if there is none. */
@@ -117,7 +189,7 @@ function fetch(get: Getter, path: string): string | null {
 
 /** A JSON document, or a value within it, that the gateway parses. Paths are JSON pointers such as "/messages/0/role". */
 export class Document {
-  constructor(private get: Getter, private decode: Getter | null, private prefix: string) {}
+  constructor(private get: Getter, private decode: Getter | null, private counter: (path: string) => i32, private prefix: string) {}
 
   /** Returns a value as JSON, as it is written in the document. */
   raw(path: string): string | null {
@@ -144,6 +216,13 @@ export class Document {
     }
     return I64.parseInt(raw);
   }
+  /** Returns a number, or otherwise if the value is anything else. */
+  float(path: string, otherwise: f64 = NaN): f64 {
+    const raw = this.raw(path);
+    if (raw == null || raw.length == 0 || raw.charCodeAt(0) > 0x39) return otherwise;
+    const value = F64.parseFloat(raw);
+    return isNaN(value) ? otherwise : value;
+  }
   /** Returns a number written as 16 hexadecimal digits, such as "/summary/affinity"; 0 if there is none, which exists tells apart. */
   hash(path: string): u64 {
     const digits = this.inside(path);
@@ -158,12 +237,15 @@ export class Document {
   /** Returns the elements of an array. */
   items(path: string): Document[] {
     const list: Document[] = [];
-    let item = new Document(this.get, this.decode, `${this.prefix}${path}/0`);
-    while (item.exists("")) {
-      list.push(item);
-      item = new Document(this.get, this.decode, `${this.prefix}${path}/${list.length}`);
+    const count = this.count(path);
+    for (let i = 0; i < count; i++) {
+      list.push(new Document(this.get, this.decode, this.counter, `${this.prefix}${path}/${i}`));
     }
     return list;
+  }
+  /** Returns the number of an array's elements or an object's members, 0 for any other value. */
+  count(path: string): i32 {
+    return max(this.counter(this.prefix + path), 0);
   }
   /** Reports whether an array contains this string. */
   has(path: string, text: string): bool {
@@ -177,12 +259,12 @@ export class Document {
 
 /** Returns the document of the call's input. */
 export function input(): Document {
-  return new Document(inputGet, inputText, "");
+  return new Document(inputGet, inputText, inputCount, "");
 }
 
 /** Returns the client's body. */
 export function body(): Document {
-  return new Document(bodyGet, null, "");
+  return new Document(bodyGet, null, bodyCount, "");
 }
 
 /** Returns the state that an earlier call of the attempt stored. */

@@ -175,6 +175,39 @@ static inline int64_t sluice_int(sluice_string path)
 	return value;
 }
 
+/* Reads a number at the beginning of a text, such as 0.5 or -1e3. Returns its length, 0 if there is none. */
+static inline size_t sluice_parse(sluice_string s, double *number)
+{
+	size_t n = s.size && s.data[0] == '-', digits = n;
+	double value = 0, scale = 1;
+	int exponent = 0, sign = 1;
+	for (; n < s.size && s.data[n] >= '0' && s.data[n] <= '9'; n++)
+		value = 10 * value + (s.data[n] - '0');
+	if (n == digits)
+		return 0;
+	if (n + 1 < s.size && s.data[n] == '.' && s.data[n + 1] >= '0' && s.data[n + 1] <= '9')
+		for (n++; n < s.size && s.data[n] >= '0' && s.data[n] <= '9'; n++)
+			value = 10 * value + (s.data[n] - '0'), scale *= 10;
+	if (n + 1 < s.size && (s.data[n] | 32) == 'e') {
+		size_t e = n + 1 + (s.data[n + 1] == '-' || s.data[n + 1] == '+'), first = e;
+		sign = s.data[n + 1] == '-' ? -1 : 1;
+		for (; e < s.size && s.data[e] >= '0' && s.data[e] <= '9' && exponent < 400; e++)
+			exponent = 10 * exponent + (s.data[e] - '0');
+		n = e > first ? e : n;
+	}
+	for (value /= scale; exponent > 0; exponent--)
+		value = sign > 0 ? value * 10 : value / 10;
+	return *number = digits ? -value : value, n;
+}
+
+/* A number, or otherwise if the value is anything else. */
+static inline double sluice_number(sluice_string path, double otherwise)
+{
+	sluice_string s = sluice_raw(path);
+	double value;
+	return s.size && sluice_parse(s, &value) == s.size ? value : otherwise;
+}
+
 /* Reads a number written as 16 hexadecimal digits: sluice_hash(S("/summary/affinity"), &hash). Returns false if there is none. */
 static inline bool sluice_hash(sluice_string path, uint64_t *hash)
 {
@@ -206,6 +239,102 @@ static inline bool sluice_has(sluice_string array, sluice_string text)
 static inline int32_t sluice_refuse(enum sluice_fail_kind kind, sluice_string member, sluice_string message)
 {
 	return sluice_fail((int32_t)kind, S(""), member, message, SLUICE_RETRY_AFTER_UNKNOWN), 0;
+}
+
+/* The kind of failure that an error's status means, for errors whose body is no more specific. */
+static inline enum sluice_fail_kind sluice_status_kind(int32_t status)
+{
+	switch (status) {
+	case 400: case 422: return SLUICE_FAIL_INVALID_REQUEST;
+	case 401: case 403: return SLUICE_FAIL_AUTH;
+	case 402: return SLUICE_FAIL_BILLING;
+	case 404: return SLUICE_FAIL_MODEL_NOT_FOUND;
+	case 409: return SLUICE_FAIL_CONFLICT;
+	case 413: return SLUICE_FAIL_TOO_LARGE;
+	case 429: return SLUICE_FAIL_RATE_LIMIT;
+	case 408: case 504: return SLUICE_FAIL_TIMEOUT;
+	case 503: return SLUICE_FAIL_OVERLOADED;
+	}
+	return SLUICE_FAIL_SERVER;
+}
+
+/* The length of a word in lower case if a text begins with it, ignoring the text's case; otherwise 0. */
+static inline size_t sluice_begins(sluice_string text, const char *word)
+{
+	size_t n = 0;
+	for (; word[n]; n++)
+		if (n >= text.size || (text.data[n] >= 'A' && text.data[n] <= 'Z' ? text.data[n] | 32 : text.data[n]) != word[n])
+			return 0;
+	return n;
+}
+
+/* The finish reason that a provider's word for it means, ignoring case: end_turn, MAX_TOKENS, tool_use and others. Returns
+   SLUICE_FINISH_STOP for a word that it does not know. */
+static inline enum sluice_finish_reason sluice_finish_reason_of(sluice_string native)
+{
+	static const struct {
+		const char *word;
+		enum sluice_finish_reason reason;
+	} known[] = {
+		{"length", SLUICE_FINISH_LENGTH}, {"max_tokens", SLUICE_FINISH_LENGTH}, {"max_output_tokens", SLUICE_FINISH_LENGTH},
+		{"model_length", SLUICE_FINISH_LENGTH}, {"model_context_window_exceeded", SLUICE_FINISH_LENGTH},
+		{"tool_calls", SLUICE_FINISH_TOOL_CALLS}, {"tool_call", SLUICE_FINISH_TOOL_CALLS}, {"tool_use", SLUICE_FINISH_TOOL_CALLS},
+		{"function_call", SLUICE_FINISH_TOOL_CALLS}, {"content_filter", SLUICE_FINISH_CONTENT_FILTER},
+		{"content_filtered", SLUICE_FINISH_CONTENT_FILTER}, {"safety", SLUICE_FINISH_CONTENT_FILTER}, {"refusal", SLUICE_FINISH_CONTENT_FILTER},
+		{"guardrail_intervened", SLUICE_FINISH_CONTENT_FILTER}, {"recitation", SLUICE_FINISH_CONTENT_FILTER},
+		{"prohibited_content", SLUICE_FINISH_CONTENT_FILTER},
+	};
+	for (size_t i = 0; i < sizeof known / sizeof *known; i++)
+		if (native.size && sluice_begins(native, known[i].word) == native.size)
+			return known[i].reason;
+	return SLUICE_FINISH_STOP;
+}
+
+/* Reads a delay at the beginning of a text. */
+static inline double sluice_read_delay(sluice_string text)
+{
+	static const struct {
+		const char *word;
+		double ms;
+	} units[] = {
+		{"milliseconds", 1}, {"millisecond", 1}, {"ms", 1}, {"minutes", 6e4}, {"minute", 6e4}, {"mins", 6e4}, {"min", 6e4}, {"m", 6e4},
+		{"seconds", 1e3}, {"second", 1e3}, {"secs", 1e3}, {"sec", 1e3}, {"s", 1e3}, {"hours", 36e5}, {"hour", 36e5}, {"hrs", 36e5},
+		{"h", 36e5}, {"days", 864e5}, {"day", 864e5}, {"d", 864e5},
+	};
+	double sum = -1, value;
+	for (size_t n; text.size && text.data[0] != '-' && (n = sluice_parse(text, &value)) > 0;) {
+		double unit = 0;
+		for (text = (sluice_string){text.data + n, text.size - n}; text.size && *text.data == ' '; text.size--)
+			text.data++;
+		for (size_t i = 0, end; i < sizeof units / sizeof *units && unit == 0; i++)
+			if ((end = sluice_begins(text, units[i].word)) && (end == text.size || (text.data[end] | 32) < 'a' || (text.data[end] | 32) > 'z'))
+				unit = units[i].ms, text = (sluice_string){text.data + end, text.size - end};
+		if (unit == 0)
+			return sum < 0 ? value * 1e3 : sum; /* seconds, or a number after the delay */
+		for (sum = (sum < 0 ? 0 : sum) + value * unit; text.size && *text.data == ' '; text.size--)
+			text.data++;
+	}
+	return sum;
+}
+
+/* The delay in a provider's error message in milliseconds, rounded up, for sluice_fail: a number of seconds (20, 48.9) or a
+   duration (250ms, 1m30.5s, 2 minutes), alone or after a phrase such as Please try again in. Without one, it is
+   SLUICE_RETRY_AFTER_UNKNOWN. */
+static inline int32_t sluice_retry_delay(sluice_string text)
+{
+	static const char *const phrases[] = {"try again in ", "retry in ", "retry after ", "retrying in ", "reset in ", "wait "};
+	while (text.size && *text.data == ' ')
+		text = (sluice_string){text.data + 1, text.size - 1};
+	double ms = sluice_read_delay(text);
+	for (size_t p = 0; p < sizeof phrases / sizeof *phrases && ms < 0; p++)
+		for (size_t at = 0, n; at < text.size; at++)
+			if ((n = sluice_begins((sluice_string){text.data + at, text.size - at}, phrases[p]))) {
+				ms = sluice_read_delay((sluice_string){text.data + at + n, text.size - at - n});
+				break;
+			}
+	ms = ms > 6048e5 ? 6048e5 : ms;
+	int32_t whole = (int32_t)ms;
+	return ms <= 0 ? SLUICE_RETRY_AFTER_UNKNOWN : whole + (ms - whole > 1e-6);
 }
 
 /* Fails the plugin, with this line in the gateway's log. Return its result from a function of the plugin. */

@@ -298,6 +298,13 @@ static inline int32_t sluice_body_get(sluice_string path, char *dst, size_t capa
 }
 
 /* Allowed in provider_request. */
+__attribute__((import_module("sluice"), import_name("body_count"))) int32_t sluice_import_body_count(const char *, size_t);
+static inline int32_t sluice_body_count(sluice_string path)
+{
+	return sluice_import_body_count(path.data, path.size);
+}
+
+/* Allowed in provider_request. */
 __attribute__((import_module("sluice"), import_name("body_index"))) int32_t sluice_import_body_index(int32_t, char *, size_t);
 static inline int32_t sluice_body_index(int32_t size, char *dst, size_t capacity)
 {

@@ -15,6 +15,7 @@ func (r remote) InputCount(path []byte) int32     { return r.read("InputCount", 
 func (r remote) InputText(path, dst []byte) int32 { return r.read("InputText", dst, path) }
 
 func (r remote) BodyGet(path, dst []byte) int32          { return r.read("BodyGet", dst, path) }
+func (r remote) BodyCount(path []byte) int32             { return r.read("BodyCount", nil, path) }
 func (r remote) BodyIndex(size int32, dst []byte) int32  { return r.read("BodyIndex", dst, size) }
 func (r remote) BodySet(path, json []byte) abi.Status    { return r.status("BodySet", path, json) }
 func (r remote) BodyDelete(path []byte) abi.Status       { return r.status("BodyDelete", path) }

@@ -111,6 +111,10 @@ func (r *Request) Get(path string) json.Value {
 // Exists reports whether the path exists in the client's body, without copying the value.
 func (r *Request) Exists(path string) bool { return host.BodyGet(host.Bytes(path), nil) >= 0 }
 
+// Count returns the number of elements of an array of the client's body, or of members of an object, and 0 for anything
+// else. Gateways before version 1.7 of the ABI fail the call.
+func (r *Request) Count(path string) int { return int(max(host.BodyCount(host.Bytes(path)), 0)) }
+
 // Set sets a member of the client's body, adding it if it does not exist.
 func (r *Request) Set(path string, value []byte) bool {
 	return host.BodySet(host.Bytes(path), value) == abi.StatusOK

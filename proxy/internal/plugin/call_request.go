@@ -41,10 +41,7 @@ func (c *call) BodyGet(path, dst []byte) int32 {
 	}
 	value := c.attempt.Request.Body
 	if len(path) > 0 {
-		doc := c.attempt.Request.Doc
-		before := doc.Visited()
-		v := doc.Pointer(path)
-		c.chargeVisits(before)
+		v := c.lookUpBody(path)
 		if !v.Exists() {
 			return int32(abi.StatusAbsent)
 		}
@@ -53,6 +50,27 @@ func (c *call) BodyGet(path, dst []byte) int32 {
 	c.chargeBytes(min(len(value), len(dst)))
 	copy(dst, value)
 	return int32(len(value))
+}
+
+// lookUpBody finds a value in the client's body by its JSON pointer.
+func (c *call) lookUpBody(path []byte) jsondoc.Value {
+	doc := c.attempt.Request.Doc
+	before := doc.Visited()
+	v := doc.Pointer(path)
+	c.chargeVisits(before)
+	return v
+}
+
+// BodyCount implements abi.Host.
+func (c *call) BodyCount(path []byte) int32 {
+	if !c.beginImport(importBodyCount) {
+		return int32(abi.StatusRefused)
+	}
+	v := c.lookUpBody(path)
+	if !v.Exists() {
+		return int32(abi.StatusAbsent)
+	}
+	return c.countValues(v)
 }
 
 // indexedValues is how many values of the client's body the host looks at for a unit of fuel.

@@ -52,7 +52,7 @@ func (s *script) bytes() []byte {
 func (s *script) run(h abi.Host) {
 	dst := make([]byte, 16)
 	for len(s.rest) > 0 {
-		switch s.byte() % 47 {
+		switch s.byte() % 48 {
 		case 0:
 			h.Log(abi.LogLevel(s.number()), s.bytes())
 		case 1:
@@ -145,6 +145,8 @@ func (s *script) run(h abi.Host) {
 			h.NextRequest(abi.Method(s.number()), s.bytes(), s.bytes(), s.number())
 		case 46:
 			h.CancelRequest(abi.Method(s.number()), s.bytes(), s.bytes())
+		case 47:
+			h.BodyCount(s.bytes())
 		}
 	}
 }

@@ -18,6 +18,7 @@ var (
 	importInputCount     = importIndex("input_count")
 	importInputText      = importIndex("input_text")
 	importBodyGet        = importIndex("body_get")
+	importBodyCount      = importIndex("body_count")
 	importBodyIndex      = importIndex("body_index")
 	importBodySet        = importIndex("body_set")
 	importBodyDelete     = importIndex("body_delete")
@@ -83,6 +84,7 @@ var decoders = map[string]func(a *args){
 	"input_text":  func(a *args) { a.length(a.call.InputText(a.bytes(), a.buffer())) },
 
 	"body_get":       func(a *args) { a.length(a.call.BodyGet(a.bytes(), a.buffer())) },
+	"body_count":     func(a *args) { a.length(a.call.BodyCount(a.bytes())) },
 	"body_index":     func(a *args) { a.length(a.call.BodyIndex(a.i32(), a.buffer())) },
 	"body_set":       func(a *args) { a.status(a.call.BodySet(a.bytes(), a.bytes())) },
 	"body_delete":    func(a *args) { a.status(a.call.BodyDelete(a.bytes())) },

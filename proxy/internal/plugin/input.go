@@ -142,6 +142,11 @@ func (c *call) InputCount(path []byte) int32 {
 	if s != abi.StatusOK {
 		return int32(s)
 	}
+	return c.countValues(v)
+}
+
+// countValues returns the number of an array's elements or an object's members.
+func (c *call) countValues(v jsondoc.Value) int32 {
 	if numbers, ok := flatNumbers(v); ok {
 		c.chargeBytes(len(numbers))
 		return int32(bytes.Count(numbers, []byte{','}) + 1)

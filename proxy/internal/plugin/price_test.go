@@ -50,6 +50,7 @@ func importLoops() []importLoop {
 		{"body_get of all", "body_get", true, nil, []w.Op{none, i32(dataAt), i32(1 << 20)}, 1},
 		{"body_get by a path", "body_get", true, deep, []w.Op{at(len(deep)), none}, 1},
 		{"body_get of a long path", "body_get", true, bytes.Repeat([]byte("/messages"), 7000), []w.Op{at(63_000), none}, 1},
+		{"body_count", "body_count", true, []byte("/messages"), []w.Op{at(9)}, 1},
 		{"input_get by a path", "input_get", false, deep, []w.Op{at(len(deep)), none}, 1},
 		{"input_count of many", "input_count", false, nil, []w.Op{none}, 1},
 		{"input_text", "input_text", false, []byte("/0"), []w.Op{at(2), i32(dataAt + 2), i32(1 << 20)}, 1},

@@ -67,7 +67,7 @@ const (
 // All others, such as those of a plugin that responds itself, are left to the guest.
 var replayable = func() (set [len(abi.Imports)]bool) {
 	for _, i := range [...]int{
-		importHostMinor, importBodyGet, importBodySet, importBodyDelete, importBodyRename, importBodyReplace, importRequestPath, importRequestHeader,
+		importHostMinor, importBodyGet, importBodyCount, importBodySet, importBodyDelete, importBodyRename, importBodyReplace, importRequestPath, importRequestHeader,
 		importToolAlias, importAnswer, importWarn, importStateGet, importStateSet,
 	} {
 		set[i] = true

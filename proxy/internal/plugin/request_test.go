@@ -112,6 +112,12 @@ func TestBodyGet(t *testing.T) {
 		short := []byte("....")
 		want(t, "length of more than fits", h.BodyGet(b("/model"), short[:2]), 3)
 		want(t, "truncated value", string(short), `"m..`)
+
+		for path, n := range map[string]int32{
+			"": 3, "/messages": 1, "/messages/0": 2, "/model": int32(abi.StatusRefused), "/messages/1": int32(abi.StatusAbsent), "model": int32(abi.StatusAbsent),
+		} {
+			want(t, "number of values in "+path, h.BodyCount(b(path)), n)
+		}
 		return 1
 	}}, plugin.BindingConfig{})
 	wantCallError(t, bound.Request(t.Context(), newAttempt(t, body)), plugin.KindStatus)

@@ -181,10 +181,54 @@ func TestKitsHaveNoWarnings(t *testing.T) {
 		run(t, "rustfmt", append([]string{"--check", "--edition", "2021"}, sources("rust-*/plugin.rs")...)...)
 	})
 	t.Run("c", func(t *testing.T) {
-		for _, file := range sources("c-*/plugin.c") {
+		for _, file := range append(sources("c-*/plugin.c"), "proxy/plugindev/project/testdata/functions/plugin.c") {
 			run(t, "clang", "--target=wasm32", "-ffreestanding", "-fsyntax-only", "-std=c11", "-Wall", "-Wextra", "-Wconversion", "-Werror", "-I", "sdk/c", file)
 		}
 	})
+}
+
+// TestKitFunctions builds a provider in each language that reports what functions of its kit return: all kits must agree.
+func TestKitFunctions(t *testing.T) {
+	if testing.Short() {
+		t.Skip("runs compilers")
+	}
+	contents := []struct {
+		text string
+		want string // the delay in milliseconds, and the finish reason
+	}{
+		{"20", "20000 0"}, {"48.9", "48900 0"}, {"250ms", "250 0"}, {"1m30.5s", "90500 0"}, {"Please try again in 2 Minutes.", "120000 0"},
+		{"Retry after 1.0001 s", "1001 0"}, {"Rate limit: wait 3", "3000 0"}, {"1h 2 more", "3600000 0"}, {"99999d", "604800000 0"},
+		{"x", "-1 0"}, {"0", "-1 0"}, {"-5", "-1 0"}, {"wait for it, wait 1s", "-1 0"},
+		{"MAX_TOKENS", "-1 1"}, {"tool_use", "-1 2"}, {"Safety", "-1 3"}, {"max_tokens2", "-1 0"}, {"end_turn", "-1 0"},
+	}
+	request, want := `{"model":"m","temperature":0.125,"max_tokens":429,"messages":[`, fmt.Sprintf("%d 0 125 7", len(contents))
+	for i, c := range contents {
+		request += fmt.Sprintf(`{"role":"user","content":%q},`, c.text)
+		want += "\\nuser " + c.want
+		if i == len(contents)-1 {
+			request = strings.TrimSuffix(request, ",") + "]}"
+		}
+	}
+	for language, source := range map[string]string{"go": "plugin.go", "rust": "plugin.rs", "c": "plugin.c", "assemblyscript": "plugin.ts"} {
+		t.Run(language, func(t *testing.T) {
+			p := newProject(t, project.Template{Name: "mine", Language: language, Kind: "provider", Version: "v1"})
+			write(t, filepath.Join(p.Dir, source), read(t, "testdata/functions", source))
+			a := build(t, p)
+			plugin, err := newHost(t).Load(t.Context(), plugindev.Module{Name: p.Name, Wasm: []byte(read(t, a.Path))})
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer plugin.Close()
+			b, err := plugin.Bind(t.Context(), plugindev.Use{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			v := plugindev.Vector{Target: "m", Request: []byte(request)}
+			if r := v.Run(b, false); r.Err != nil || !strings.Contains(r.Response, `"content":"`+want+`"`) {
+				t.Errorf("%v\n got %s\nwant %s", r.Err, r.Response, want)
+			}
+		})
+	}
 }
 
 // TestKitForCWithLibc builds a plugin in C that uses the C library, and checks that its heap and the kit's do not

@@ -45,6 +45,11 @@ func BodyGet(path []byte, dst []byte) int32 {
 	return current.BodyGet(path, dst)
 }
 
+// BodyCount is the import body_count.
+func BodyCount(path []byte) int32 {
+	return current.BodyCount(path)
+}
+
 // BodyIndex is the import body_index.
 func BodyIndex(size int32, dst []byte) int32 {
 	return current.BodyIndex(size, dst)

@@ -75,6 +75,15 @@ func BodyGet(path []byte, dst []byte) int32 {
 	return importBodyGet(view(path), Address(dst), uint32(len(dst)))
 }
 
+//go:wasmimport sluice body_count
+//go:noescape
+func importBodyCount(path string) int32
+
+// BodyCount is the import body_count.
+func BodyCount(path []byte) int32 {
+	return importBodyCount(view(path))
+}
+
 //go:wasmimport sluice body_index
 //go:noescape
 func importBodyIndex(size int32, dst unsafe.Pointer, capacity uint32) int32

@@ -563,6 +563,7 @@ pub mod host {
             pub fn input_count(path: *const u8, path_length: usize) -> i32;
             pub fn input_text(path: *const u8, path_length: usize, dst: *mut u8, dst_capacity: usize) -> i32;
             pub fn body_get(path: *const u8, path_length: usize, dst: *mut u8, dst_capacity: usize) -> i32;
+            pub fn body_count(path: *const u8, path_length: usize) -> i32;
             pub fn body_index(size: i32, dst: *mut u8, dst_capacity: usize) -> i32;
             pub fn body_set(path: *const u8, path_length: usize, json: *const u8, json_length: usize) -> i32;
             pub fn body_delete(path: *const u8, path_length: usize) -> i32;
@@ -676,6 +677,16 @@ pub mod host {
         let result = unsafe { import::body_get(path.as_ptr(), path.len(), dst.as_mut_ptr(), dst.len()) };
         #[cfg(not(target_arch = "wasm32"))]
         let result = crate::fake::call("body_get", &mut [crate::fake::Arg::Bytes(path), crate::fake::Arg::Dst(dst)]) as i32;
+        result
+    }
+
+    /// Allowed in provider_request.
+    pub fn body_count(path: impl AsRef<[u8]>) -> i32 {
+        let path = path.as_ref();
+        #[cfg(target_arch = "wasm32")]
+        let result = unsafe { import::body_count(path.as_ptr(), path.len()) };
+        #[cfg(not(target_arch = "wasm32"))]
+        let result = crate::fake::call("body_count", &mut [crate::fake::Arg::Bytes(path)]) as i32;
         result
     }
 

@@ -66,9 +66,9 @@ impl Host {
     }
 
     fn find(&self, name: &str, path: &str) -> Option<String> {
-        let doc = if name == "body_get" { &self.body } else { &self.input };
+        let doc = if name.starts_with("body_") { &self.body } else { &self.input };
         match name {
-            "body_get" | "input_get" | "input_count" => pointer(doc, path).map(str::to_string),
+            "body_get" | "body_count" | "input_get" | "input_count" => pointer(doc, path).map(str::to_string),
             "input_text" => pointer(doc, path)?.strip_prefix('"').map(|s| json::unescape(&s[..s.len() - 1])),
             "response_header" => self.headers.iter().find(|h| h.0 == path).map(|h| h.1.clone()),
             _ => Some(self.state.clone()),
@@ -79,7 +79,7 @@ impl Host {
         let text = |p: &[u8]| String::from_utf8_lossy(p).into_owned();
         match (name, args) {
             ("host_minor", _) => return crate::MINOR.into(),
-            ("input_count", [Arg::Bytes(path)]) => {
+            ("input_count" | "body_count", [Arg::Bytes(path)]) => {
                 return self.find(name, &text(path)).map_or(-1, |v| {
                     if v.starts_with(['{', '[']) {
                         children(&v).len() as i64
@@ -183,6 +183,8 @@ mod tests {
             }
             assert_eq!((input.count("/a/b"), input.count("/e"), input.count("/t"), input.count("/x")), (3, 0, 0, 0));
             assert_eq!(input.items("/a/b")[1].text("/c~1d").as_deref(), Some("x\nä😀"));
+            assert_eq!((crate::Body.count("/a/b"), crate::Body.count("/t")), (3, 0));
+            assert_eq!(crate::Body.items("/a/b")[1].text("/c~1d").as_deref(), Some("x\nä😀"));
             assert!(input.check().is_ok());
         });
         Host::new(r#"{"l":["a","b"]}"#).read(|input| assert!(input.has("/l", "b") && !input.has("/l", "c")));

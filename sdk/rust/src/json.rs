@@ -109,9 +109,38 @@ impl Document for Input {
 /// The client's body.
 pub struct Body;
 
+impl Body {
+    /// Returns the number of an array's elements or an object's members, 0 for any other value.
+    pub fn count(&self, path: &str) -> usize {
+        host::body_count(path).max(0) as usize
+    }
+    /// Returns the elements of an array, such as `/messages`.
+    pub fn items(&self, path: &str) -> Vec<Part> {
+        (0..self.count(path)).map(|i| Part { prefix: format!("{}/{}", path, i) }).collect()
+    }
+}
+
 impl Document for Body {
     fn read(&self, path: &str, dst: &mut [u8]) -> i32 {
         host::body_get(path, dst)
+    }
+}
+
+/// A value within the client's body.
+pub struct Part {
+    prefix: String,
+}
+
+impl Part {
+    /// Returns the elements of an array.
+    pub fn items(&self, path: &str) -> Vec<Part> {
+        Body.items(&[&self.prefix, path].concat())
+    }
+}
+
+impl Document for Part {
+    fn read(&self, path: &str, dst: &mut [u8]) -> i32 {
+        host::body_get([&self.prefix, path].concat(), dst)
     }
 }
 

@@ -15,9 +15,11 @@ pub mod glue;
 #[doc(hidden)]
 pub mod heap;
 pub mod json;
+mod provider;
 
 pub use abi::*;
-pub use json::{Body, Document, Input};
+pub use json::{Body, Document, Input, Part};
+pub use provider::{finish_reason, retry_delay, status_kind};
 
 /// Translates between a client API, usually chat completions, and an upstream's API.
 pub trait Provider: Sized {
