@@ -118,7 +118,7 @@ test-net: ## test with lossy and broken networks (Linux, as root)
 
 test-redis: plugins ## test limits and budgets that gateways share, with redis-server of the system's packages
 	REDIS=required $(GO) test $(RACE) -count=1 -timeout 5m ./proxy/internal/spend/redisstore
-	REDIS=required $(GO) test -count=1 -timeout 5m -run '^TestGatewaysShare|^TestShareNeedsNoRoundTrip|^TestModesWhileStoreIsDown|^TestGatewayStartsWithoutStore|^TestStoreWithOldData|^TestKilledGatewayShareIsSpent|^TestUnknownOutcomesInSharedBudget' ./proxy/internal/testing/e2e
+	REDIS=required $(GO) test -count=1 -timeout 5m -run '^TestGatewaysShare|^TestShareNeedsNoRoundTrip|^TestModesWhileStoreIsDown|^TestGatewayStartsWithoutStore|^TestStoreWithOldData|^TestKilledGatewayShareIsSpent|^TestUnknownOutcomesInSharedBudget|^TestCompanyOfTwoGateways' ./proxy/internal/testing/e2e
 
 mutate: ## check that tests notice defects: edit the code in some sixty places, one at a time, and run the tests that must fail (MUTATE=regexp)
 	$(GO) test -count=1 -v -timeout 0 -run '^TestMutations$$' ./proxy/internal/testing/mutation -mutate '$(MUTATE)'

@@ -198,7 +198,7 @@ func TestSpendingOutlivesProcess(t *testing.T) {
 		t.Fatal(err)
 	}
 	var text strings.Builder
-	if err := state.Budgets.Write(&text, "csv"); err != nil || !strings.Contains(text.String(), ",10,0,3,0,0,7\n") {
+	if err := state.Budgets.Write(&text, "csv"); err != nil || !strings.Contains(text.String(), ",10,0,3,0,0,7,\n") {
 		t.Errorf("%v: got\n%s", err, &text)
 	}
 	if u, err := b.Usage(journal.Query{}); u == nil || err != nil {

@@ -162,9 +162,13 @@ func (b *Books) Journal() *journal.Journal { return b.journal.Get() }
 // creates the folder if necessary.
 func (b *Books) StateFolder(name string) (string, error) { return b.state.Sub(name) }
 
-// Budgets returns the budgets in their current windows.
+// listedPrincipals is how many budgets of principals are listed, because there may be very many.
+const listedPrincipals = 100
+
+// Budgets returns the budgets in their current windows, and then those of principals of which most is spent.
 func (b *Books) Budgets(f budgets.Filter) *budgets.List {
-	return budgets.Describe(b.current.Load().accounts.Status(b.options.Now()), f)
+	accounts, now := b.current.Load().accounts, b.options.Now()
+	return budgets.Describe(append(accounts.Status(now), accounts.Principals(now, listedPrincipals, f.Selects)...), f)
 }
 
 // Usage returns totals of the ledger, or nil if there is no ledger.

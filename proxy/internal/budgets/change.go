@@ -118,7 +118,7 @@ func validID(id string) bool {
 	return err == nil && len(raw) == idBytes && strings.ToLower(id) == id
 }
 
-// ParseKind returns the kind of scope of that name.
+// ParseKind returns the kind of scope of that name. A user has no budget of its own in the configuration to change.
 func ParseKind(name string) (spend.Kind, error) {
 	for k := spend.Key; k <= spend.Provider; k++ {
 		if k.String() == name {

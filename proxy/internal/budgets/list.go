@@ -19,20 +19,21 @@ var Formats = []string{"table", "json", "csv"}
 
 // Filter selects scopes. The zero value selects all.
 type Filter struct {
-	Kind string // key, team, model or provider; "": all
+	Kind string // key, team, model, provider or user; "": all
 	Name string // "": all
 }
 
 // Check returns an error if the filter is invalid.
 func (f Filter) Check() error {
-	if f.Kind == "" {
+	if f.Kind == "" || f.Kind == spend.User.String() {
 		return nil
 	}
 	_, err := ParseKind(f.Kind)
 	return err
 }
 
-func (f Filter) selects(s spend.Scope) bool {
+// Selects reports whether the filter selects a scope.
+func (f Filter) Selects(s spend.Scope) bool {
 	return (f.Kind == "" || f.Kind == s.Kind.String()) && (f.Name == "" || f.Name == s.Name)
 }
 
@@ -67,7 +68,7 @@ func sharedText(shared bool) string {
 func Describe(all []spend.Status, f Filter) *List {
 	l := &List{name: "budgets", columns: statusColumns}
 	for i := range all {
-		if s := &all[i]; f.selects(s.Scope) {
+		if s := &all[i]; f.Selects(s.Scope) {
 			l.rows = append(l.rows, []string{
 				s.Scope.Kind.String(), s.Scope.Name, s.Per.String(), timeText(s.Start), timeText(s.End),
 				s.Limit.String(), s.Raised.String(), s.Spent.String(), s.Uncertain.String(), s.Held.String(), s.Left().String(), sharedText(s.Shared),
@@ -85,12 +86,12 @@ func History(made []spend.Adjustment, pending []*Change, f Filter) *List {
 	made = slices.Clone(made)
 	slices.SortStableFunc(made, func(a, b spend.Adjustment) int { return a.At.Compare(b.At) })
 	for i := range made {
-		if a := &made[i]; f.selects(a.Scope) {
+		if a := &made[i]; f.Selects(a.Scope) {
 			l.rows = append(l.rows, []string{timeText(a.At), a.Scope.Kind.String(), a.Scope.Name, a.Per.String(), a.Credit.String(), a.Reason, a.ID})
 		}
 	}
 	for _, c := range pending {
-		if !f.selects(c.Scope) || slices.ContainsFunc(made, func(a spend.Adjustment) bool { return a.ID == c.ID }) {
+		if !f.Selects(c.Scope) || slices.ContainsFunc(made, func(a spend.Adjustment) bool { return a.ID == c.ID }) {
 			continue
 		}
 		credit := ""

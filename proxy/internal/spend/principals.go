@@ -1,6 +1,7 @@
 package spend
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 	"time"
@@ -184,6 +185,35 @@ func (b *Book) remove(s Scope, u *usage) {
 			u.group.members--
 		}
 	}
+}
+
+// Principals returns the status of the budgets of principals in memory that are selected by their names in messages: of
+// at most most budgets, those of which the largest share is spent come first.
+func (a *Accounts) Principals(now time.Time, most int, selects func(Scope) bool) []Status {
+	if a == nil {
+		return nil
+	}
+	b := a.book
+	var accounts []*Account
+	b.mu.Lock()
+	for _, u := range b.usages {
+		if u.principal && u.account != nil && len(u.account.budgets) > 0 && selects(u.account.shown()) {
+			accounts = append(accounts, u.account)
+		}
+	}
+	b.mu.Unlock()
+	var all []Status
+	for _, account := range accounts {
+		from := len(all)
+		all = account.appendStatus(all, now)
+		for i := range all[from:] {
+			all[from+i].Scope = account.shown()
+		}
+	}
+	slices.SortFunc(all, func(x, y Status) int {
+		return cmp.Or(cmp.Compare(y.Used(), x.Used()), cmp.Compare(x.Scope.Name, y.Scope.Name), cmp.Compare(x.Per, y.Per))
+	})
+	return all[:min(len(all), most)]
 }
 
 // shown returns the scope as messages and logs name it.

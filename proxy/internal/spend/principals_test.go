@@ -42,6 +42,13 @@ func TestPrincipalsHaveOwnLimits(t *testing.T) {
 	if e == nil || !strings.Contains(e.Message, "budget of the identity idp:user-1 per day") || e.Cause.(*spend.LimitError).Scope.Name != "idp:user-1" {
 		t.Errorf("beyond the budget: %v, %v", e, e.Cause)
 	}
+	listed := a.Principals(now, 2, func(s spend.Scope) bool { return s.Name != "idp:user-0" })
+	if len(listed) != 2 || listed[0].Scope != (spend.Scope{Kind: spend.Key, Name: "idp:user-1"}) || listed[1].Held != 100 {
+		t.Errorf("got principals %+v", listed)
+	}
+	if len(a.Principals(now, 1, func(spend.Scope) bool { return true })) != 1 {
+		t.Error("more principals are listed than asked for")
+	}
 	if a.Principal("idp:1", "idp:user-1", new(config.Bounds), now) != nil {
 		t.Error("a principal without limits has an account")
 	}

@@ -135,6 +135,9 @@ budgets = [{ usd = 0.025, per = "total" }]
 	if !limited {
 		t.Error("forged tokens are not limited")
 	}
+	if _, list := proxytest.Get(t, g.Admin(t)+"/budgets"); !strings.Contains(list, `"scope":"key","name":"idp:alice"`) {
+		t.Errorf("got budgets %s", list)
+	}
 	metrics := proxytest.Scrape(t, g.Admin(t))
 	if n := metrics.Sum("sluice_key_requests_total", `key="identities[0]"`); n != 7 {
 		t.Errorf("the rule has %v requests, want 7", n)

@@ -70,6 +70,9 @@ func TestUsers(t *testing.T) {
 	if _, text := proxytest.Get(t, g.Admin(t)+"/metrics"); strings.Contains(text, "ann@") {
 		t.Error("metrics name a user")
 	}
+	if _, list := proxytest.Get(t, g.Admin(t)+"/budgets?scope=user&name=tests/ann@example.com"); strings.Count(list, `"scope":`) != 1 || !strings.Contains(list, `"name":"tests/ann@example.com"`) {
+		t.Errorf("got budgets %s", list)
+	}
 	if err := g.Stop(proxytest.EventTimeout); err != nil {
 		t.Fatal(err)
 	}
