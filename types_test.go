@@ -2,7 +2,9 @@ package sluice_test
 
 import (
 	"go/ast"
+	"os"
 	"slices"
+	"strings"
 	"testing"
 )
 
@@ -78,4 +80,39 @@ func receiver(fn *ast.FuncDecl) string {
 		return ""
 	}
 	return name.Name
+}
+
+// TestSequentialPackages checks that packages that the Makefile tests without the race detector start no goroutine.
+func TestSequentialPackages(t *testing.T) {
+	makefile, err := os.ReadFile("Makefile")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, list, _ := strings.Cut(string(makefile), "\nSEQUENTIAL := ")
+	list, _, _ = strings.Cut(list, "\n")
+	sequential, found := strings.Split(list, "|"), 0
+	for _, p := range packages(t) {
+		if !slices.Contains(sequential, p.dir) {
+			continue
+		}
+		found++
+		for _, f := range p.files {
+			ast.Inspect(f, func(n ast.Node) bool {
+				starts := false
+				switch n := n.(type) {
+				case *ast.GoStmt:
+					starts = true
+				case *ast.SelectorExpr:
+					starts = n.Sel.Name == "Go" || n.Sel.Name == "AfterFunc"
+				}
+				if starts {
+					t.Errorf("%s starts a goroutine\nrule: the packages of SEQUENTIAL in the Makefile start none\nwhy:  they are tested without the race detector", p.fset.Position(n.Pos()))
+				}
+				return true
+			})
+		}
+	}
+	if found != len(sequential) {
+		t.Errorf("found %d packages of %q", found, sequential)
+	}
 }
