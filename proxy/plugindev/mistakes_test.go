@@ -29,7 +29,14 @@ var (
 		"negative usage", "choice out of range", "line feed in the ID", "endless output", "not JSON", "status ignored",
 	}
 	settingMistakes = []string{"refuse", "error", "panic", "status"}
+
+	// Mistakes of routers and filters.
+	choiceMistakes = []string{"panic", "loop", "error", "index", "out of range", "twice", "nothing"}
+	textMistakes   = []string{"panic", "loop", "error", "beyond", "backwards", "within é", "not UTF-8", "tag"}
 )
+
+// mistakenKinds is a router and a filter that make the mistake which their input names.
+const mistakenKinds = "proxy/plugintest/testdata/mistaken-kinds"
 
 // unstable are the parts of results that depend on the version of Go and on the place of the repository.
 var unstable = []struct {
@@ -39,7 +46,7 @@ var unstable = []struct {
 	{regexp.MustCompile(`(?m)^log:   in .*\n`), ""}, // the stack, whose first functions are in the error
 	{regexp.MustCompile(`(?m)^log: error: (runtime: |\[signal ).*\n`), ""},
 	{regexp.MustCompile(` < wasm_pc_f_loop\w* \([^)]*\)( < .*)?`), ""},
-	{regexp.MustCompile(`\((instance|request|answer|exports_wasip1|memory|host_wasip1)\.go:\d+\)`), "(SDK)"},
+	{regexp.MustCompile(`\((instance|request|answer|exports_wasip1|memory|host_wasip1|router)\.go:\d+\)`), "(SDK)"},
 	{regexp.MustCompile(`0x[0-9a-f]+`), "ADDRESS"},
 	{regexp.MustCompile(`all \d+ units`), "all N units"},
 }
@@ -60,11 +67,29 @@ func TestMistakes(t *testing.T) {
 		files["options: "+name+"/request.json"] = hello
 		files["options: "+name+"/vector.json"] = fmt.Sprintf(`{"settings":{"mistake":%q}}`, name)
 	}
-	s := openSuite(t, folder(t, files))
-	module := plugindev.Module{Name: "tested", Wasm: plugintest.Build(t, mistaken)}
-	tested, err := s.Test(t.Context(), newHost(t), module, plugindev.TestOptions{Update: true})
-	if err != nil {
-		t.Fatal(err)
+	choices, texts := map[string]string{}, map[string]string{}
+	for _, name := range choiceMistakes {
+		choices["router: "+name+"/targets.json"] = fmt.Sprintf(`{"summary":{"model":"m"},"targets":[{"index":0,"provider":%q,"model":"m"}]}`, name)
+	}
+	choices["router: options/targets.json"], choices["router: options/vector.json"] = `{"summary":{},"targets":[]}`, `{"settings":{"mistake":1}}`
+	for _, name := range textMistakes {
+		texts["filter: "+name+"/text.json"] = fmt.Sprintf(`{"what":"user","text":%q,"tags":["known"]}`, name)
+	}
+	kinds := plugintest.Build(t, mistakenKinds)
+	var tested []plugindev.Tested
+	for _, c := range []struct {
+		files  map[string]string
+		module plugindev.Module
+	}{
+		{files, plugindev.Module{Name: "tested", Wasm: plugintest.Build(t, mistaken)}},
+		{choices, plugindev.Module{Name: "mistaken-router", Wasm: kinds}},
+		{texts, plugindev.Module{Name: "mistaken-filter", Wasm: kinds}},
+	} {
+		more, err := openSuite(t, folder(t, c.files)).Test(t.Context(), newHost(t), c.module, plugindev.TestOptions{Update: true})
+		if err != nil {
+			t.Fatal(err)
+		}
+		tested = append(tested, more...)
 	}
 	var all strings.Builder
 	for _, v := range tested {

@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/sluice-gateway/sluice/proxy/internal/plugin"
+	"github.com/sluice-gateway/sluice/sdk/abi"
 )
 
 // targetsFile is the input of a router's vector: the document that router_choose gets.
@@ -84,6 +85,9 @@ func (r *Route) outcome(b *Binding) outcome {
 		text += "-- explain --\n" + why + "\n"
 	}
 	o := outcome{text: text, cost: cost}
+	if len(order) == 0 && r.targets > 0 {
+		o.mistakes = append(o.mistakes, abi.ExportChoose+": no target was named, so the gateway uses the configured order, or rejects the request if on_failure is \"refuse\": call candidate for each target to try")
+	}
 	if cost.Share > MaxShare {
 		o.problems = append(o.problems, budgetProblem(cost.Share))
 	}
