@@ -153,7 +153,7 @@ func TestBudgetRelease(t *testing.T) {
 
 	p = start(t, dir, nil, "serve", "--quiet")
 	_, admin := p.addresses()
-	if got := command("budget", "--admin", admin, "--format", "csv"); !strings.Contains(got, "key,a,total,,,0.05,0,0.020162004,0.020162004,0,0.029837996\n") {
+	if got := command("budget", "--admin", admin, "--format", "csv"); !strings.Contains(got, "key,a,total,,,0.05,0,0.020162004,0.020162004,0,0.029837996,\n") {
 		t.Errorf("twice %s: got %s", each, got)
 	}
 	release := []string{"budget", "release", "--uncertain", "key", "a", "--per", "total", "--reason", "not billed"}
@@ -168,7 +168,7 @@ func TestBudgetRelease(t *testing.T) {
 	}
 	p.signal(syscall.SIGKILL)
 	p.wait()
-	if got := command("budget", "--format", "csv"); !strings.Contains(got, ",0.070162004,0.020162004,0.020162004,0,0,0.05\n") {
+	if got := command("budget", "--format", "csv"); !strings.Contains(got, ",0.070162004,0.020162004,0.020162004,0,0,0.05,\n") {
 		t.Errorf("from the journal: %s", got)
 	}
 	if r := run(t, sluice, dir, nil, []string{"budget", "release", "key", "a", "--per", "total", "--reason", "x"}); r.exit != 2 || !strings.Contains(r.stderr, "set --uncertain") {
