@@ -36,7 +36,7 @@ IMAGEFORMAT = $(if $(filter podman buildah,$(notdir $(IMAGETOOL))),--format dock
 IMAGETOOL = $(firstword $(foreach tool,podman buildah docker,$(if $(shell command -v $(tool) 2>/dev/null),$(tool))))
 
 .DEFAULT_GOAL := help
-.PHONY: help run build plugins need-go release image generate test test-agents test-collector test-node test-plugins test-net test-redis mutate soak held lint bench bench-go fuzz lines check clean
+.PHONY: help run build plugins need-go release image generate test test-agents test-collector test-node test-plugins test-net test-redis test-fleet mutate soak held lint bench bench-go fuzz lines check clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*##/:/' | awk -F: '{printf "  make %-10s%s\n", $$1, $$2}'
@@ -123,6 +123,9 @@ test-net: ## test with lossy and broken networks (Linux, as root)
 test-redis: plugins ## test limits and budgets that gateways share, with redis-server of the system's packages
 	REDIS=required $(GO) test $(RACE) -count=1 -timeout 5m ./proxy/internal/spend/redisstore
 	REDIS=required $(GO) test -count=1 -timeout 5m -run '^TestGatewaysShare|^TestShareNeedsNoRoundTrip|^TestModesWhileStoreIsDown|^TestGatewayStartsWithoutStore|^TestStoreWithOldData|^TestKilledGatewayShareIsSpent|^TestUnknownOutcomesInSharedBudget|^TestCompanyOfTwoGateways' ./proxy/internal/testing/e2e
+
+test-fleet: plugins ## test rollouts to eight gateways, with docker-registry and minisign of the system's packages
+	FLEET=required $(GO) test -count=1 -v -timeout 10m -run '^TestFleet$$|^TestTimeline|^TestMinisign' ./cmd/sluice ./proxy/config/fleet
 
 mutate: ## check that tests notice defects: edit the code in some sixty places, one at a time, and run the tests that must fail (MUTATE=regexp)
 	$(GO) test -count=1 -v -timeout 0 -run '^TestMutations$$' ./proxy/internal/testing/mutation -mutate '$(MUTATE)'

@@ -167,6 +167,7 @@ func (w *world) run(minutes int, requests int64, nodes ...*node) {
 func (n *node) alarms() string { return strings.Join(n.Status().Alarms, "; ") }
 
 func TestRollout(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	if _, err := w.open(t.TempDir(), w.config("a")); err == nil || !strings.Contains(err.Error(), "this node has no bundle yet, and cannot get one") {
 		t.Fatalf("without a rollout: error %v", err)
@@ -208,6 +209,7 @@ func TestRollout(t *testing.T) {
 
 // TestRollback rolls out bundles that are worse, each in another way, and one that cannot be loaded.
 func TestRollback(t *testing.T) {
+	t.Parallel()
 	for text, want := range map[string]string{
 		"fails":     "requests failed: 25 in 25 requests, before 0 in 50",
 		"traps":     "plugins trapped: 25 in 25 requests, before 0 in 50",
@@ -216,6 +218,7 @@ func TestRollback(t *testing.T) {
 		"broken":    "it cannot be loaded: bundle.toml:1:1: broken",
 	} {
 		t.Run(text, func(t *testing.T) {
+			t.Parallel()
 			w := newWorld(t)
 			one, bad := w.push("one"), w.push(text)
 			w.rollout(one, "100%")
@@ -250,6 +253,7 @@ func TestRollback(t *testing.T) {
 
 // TestWithdrawn takes a bundle back while it is on trial. It is not refused.
 func TestWithdrawn(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	one, two := w.push("one"), w.push("two")
 	w.rollout(one, "100%")
@@ -266,6 +270,7 @@ func TestWithdrawn(t *testing.T) {
 
 // TestOffline restarts a node without a registry, with its clock a day off, and with a damaged bundle on disk.
 func TestOffline(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	one, two := w.push("one"), w.push("two")
 	w.rollout(one, "100%")
@@ -313,6 +318,7 @@ func TestOffline(t *testing.T) {
 // TestCrashes ends the process at each write of the state, which is lost or not, and starts again: the node has the old
 // bundle or the new one, and gets to the new one in the end. A bundle that ends the process is refused.
 func TestCrashes(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	one, two := w.push("one"), w.push("two")
 	w.rollout(one, "100%")
@@ -364,6 +370,7 @@ func TestCrashes(t *testing.T) {
 
 // TestDiskFull changes nothing while the state cannot be stored.
 func TestDiskFull(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	one := w.push("one")
 	w.rollout(one, "100%")
@@ -386,6 +393,7 @@ func TestDiskFull(t *testing.T) {
 // TestNotNow tries a bundle again if another reload was in progress, and returns to the bundle in use if a reload has
 // replaced it.
 func TestNotNow(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	one := w.push("one")
 	w.rollout(one, "100%")
@@ -408,6 +416,7 @@ func TestNotNow(t *testing.T) {
 
 // TestAttacks publishes what an attacker can, with the registry in his hands but not the key. The node serves on.
 func TestAttacks(t *testing.T) {
+	t.Parallel()
 	rogue := newKey(t)
 	for name, tt := range map[string]struct {
 		attack func(w *world, two string)
@@ -474,6 +483,7 @@ func TestAttacks(t *testing.T) {
 		}, "169.254.169.254"},
 	} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			w := newWorld(t)
 			one, two := w.push("one"), w.push("two")
 			w.rollout(one, "100%")
@@ -513,6 +523,7 @@ func (w *world) signed(key SecretKey, sequence int64, scope, next string) {
 // TestStolenKey signs with a stolen key and a huge sequence. Once the key is removed from the nodes, another key signs
 // with its own sequence.
 func TestStolenKey(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	stolen, own := newKey(t), w.key
 	w.rollout(w.push("one"), "100%")

@@ -11,7 +11,7 @@ import (
 )
 
 // TestTimeline rolls out a good bundle and a bad one to eight nodes, and draws which node runs which bundle when. The
-// drawing is in docs/fleet.md. With docker-registry on this machine, the same happens there.
+// drawing is in docs/fleet.md. `make test-fleet` does the same with docker-registry.
 func TestTimeline(t *testing.T) {
 	drawn := drawTimeline(newWorld(t))
 	page, err := os.ReadFile("../../../docs/fleet.md")
@@ -22,12 +22,15 @@ func TestTimeline(t *testing.T) {
 		t.Errorf("docs/fleet.md does not have this timeline:\n%s", drawn)
 	}
 	t.Run("docker-registry", func(t *testing.T) {
+		if os.Getenv("FLEET") == "" {
+			t.Skip("make test-fleet runs this test")
+		}
 		program, err := exec.LookPath("docker-registry")
 		if err != nil {
-			t.Skip("docker-registry is not installed")
+			t.Fatal("docker-registry is not installed")
 		}
 		w := newWorld(t)
-		w.source = "oci://" + ocitest.StartDockerRegistry(t, program, t.TempDir()) + "/acme/fleet:prod"
+		w.source = "oci://" + ocitest.StartDockerRegistry(t.Context(), t, program, t.TempDir()) + "/acme/fleet:prod"
 		if again := drawTimeline(w); again != drawn {
 			t.Errorf("got another timeline:\n%s", again)
 		}

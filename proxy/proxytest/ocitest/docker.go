@@ -2,6 +2,7 @@ package ocitest
 
 import (
 	"bytes"
+	"context"
 	"fmt"
 	"net"
 	"net/http"
@@ -13,8 +14,9 @@ import (
 )
 
 // StartDockerRegistry starts Debian's docker-registry on a free port of 127.0.0.1, with its data in a folder, and waits
-// until it responds. It returns the registry's name in references. The registry is stopped at the end of the test.
-func StartDockerRegistry(tb testing.TB, program, data string) string {
+// until it responds. It returns the registry's name in references. The registry is stopped when ctx ends, or at the end
+// of the test.
+func StartDockerRegistry(ctx context.Context, tb testing.TB, program, data string) string {
 	tb.Helper()
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -29,7 +31,7 @@ func StartDockerRegistry(tb testing.TB, program, data string) string {
 	if err := os.WriteFile(config, []byte(text), 0o600); err != nil {
 		tb.Fatal(err)
 	}
-	c := exec.Command(program, "serve", config)
+	c := exec.CommandContext(ctx, program, "serve", config)
 	var log bytes.Buffer
 	c.Stderr = &log
 	if err := c.Start(); err != nil {

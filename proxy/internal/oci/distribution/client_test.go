@@ -504,7 +504,7 @@ func TestDockerRegistry(t *testing.T) {
 	if err != nil {
 		t.Skip("docker-registry is not installed")
 	}
-	address := ocitest.StartDockerRegistry(t, program, filepath.Join(t.TempDir(), "data"))
+	address := ocitest.StartDockerRegistry(t.Context(), t, program, filepath.Join(t.TempDir(), "data"))
 	c := newClient(t, func(r *distribution.Registry) { r.Username = "" })
 	r := push(t, c, oci.Reference{Registry: address, Repository: "acme/mine", Tag: "1.2"})
 	if got, err := fetch(c, r); err != nil || !bytes.Equal(got, module) {
