@@ -277,8 +277,8 @@ func TestOffline(t *testing.T) {
 	dir, c := t.TempDir(), w.config("a")
 	n := w.start(dir, c)
 	w.run(1, 20, n)
-	w.rollout(two, "100%")
-	w.run(7, 20, n)
+	w.rollout(two, "100%+1m") // with the clock set back, this stage is not open
+	w.run(9, 20, n)
 	if n.Status().Good != two {
 		t.Fatalf("got %+v", n.Status())
 	}
@@ -374,7 +374,8 @@ func TestDiskFull(t *testing.T) {
 	w := newWorld(t)
 	one := w.push("one")
 	w.rollout(one, "100%")
-	n := w.start(t.TempDir(), w.config("a"))
+	dir := t.TempDir()
+	n := w.start(dir, w.config("a"))
 	w.run(1, 20, n)
 	full := errors.New("no space left on device")
 	n.written = func() error { return full }
@@ -384,6 +385,17 @@ func TestDiskFull(t *testing.T) {
 		t.Errorf("got %+v", s)
 	}
 	n.written = nil
+	blobs := filepath.Join(dir, "blobs")
+	if err := errors.Join(os.RemoveAll(blobs), os.WriteFile(blobs, nil, 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	w.run(8, 20, n)
+	if s := n.Status(); s.Bundle != one || s.Sequence != 1 || n.alarms() == "" {
+		t.Errorf("without a folder for bundles: %+v", s)
+	}
+	if err := os.Remove(blobs); err != nil {
+		t.Fatal(err)
+	}
 	w.run(8, 20, n)
 	if n.gateway.text != "two" || n.alarms() != "" {
 		t.Errorf("with space again: %q, alarms %s", n.gateway.text, n.alarms())
