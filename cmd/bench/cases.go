@@ -113,8 +113,8 @@ func (r rate) measure(s *stage) (rows []report.Row, err error) {
 // measureCapability compares requests that use a capability with those that do not.
 func (r rate) measureCapability(s *stage, c *capability) (rows []report.Row, err error) {
 	for _, dialect := range s.dialects() {
-		contenders := []contender{{sluice, models[dialect], provider.Credential}, {sluice, c.modelID(dialect), c.credential()}}
-		if s.base != "" {
+		contenders := []contender{{sluice, models[dialect], provider.Credential}, {c.subject(), c.modelID(dialect), c.credential()}}
+		if s.base != "" && c.gateway == "" {
 			contenders = append(contenders, contender{base, c.modelID(dialect), c.credential()})
 		}
 		f, err := r.alternate(s, dialect, contenders)

@@ -148,12 +148,18 @@ func (s *stage) configure(name string) (file string, err error) {
 		cache = filepath.Join(s.dir, name+"-cache")
 	}
 	file = filepath.Join(dir, "bench.toml")
-	return file, os.WriteFile(file, []byte(s.toml(cache, filepath.Join(dir, "state"))), 0o600)
+	return file, os.WriteFile(file, []byte(s.toml(name, cache, filepath.Join(dir, "state"))), 0o600)
 }
 
-func (s *stage) toml(cache, journal string) string {
+func (s *stage) toml(name, cache, journal string) string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "[server]\ncache_dir = %q\n\n[store]\njournal = %q\n\n[admin]\nlisten = \"\"\n\n[router]\nplugin = \"router\"\n", cache, journal)
+	own := adminOff
+	if c := findGateway(name); c != nil {
+		if own = c.gateway; strings.Contains(own, "%[1]q") {
+			own = fmt.Sprintf(own, "http://"+s.providers["openai"].Addr+"/collector")
+		}
+	}
+	fmt.Fprintf(&b, "[server]\ncache_dir = %q\n\n[store]\njournal = %q\n\n%s\n[router]\nplugin = \"router\"\n", cache, journal, own)
 	fmt.Fprintf(&b, "\n[[keys]]\nname = \"bench\"\nsecret = %q\nmodels = [\"*\"]\n", provider.Credential)
 	for _, d := range []string{"openai", "anthropic"} {
 		base := "http://" + s.providers[d].Addr
@@ -196,7 +202,7 @@ func (s *stage) subject(name, dialect string) (*subject, error) {
 	}
 	s.own = append(s.own, sub.process)
 	s.subjects[name+dialect] = sub
-	if name == sluice || name == base {
+	if name == sluice || name == base || findGateway(name) != nil {
 		// One gateway serves both dialects.
 		for d := range models {
 			other := *sub
@@ -218,7 +224,7 @@ func (s *stage) start(name, dialect string) (*subject, error) {
 		sub.process, err = process.Role(s.ctx, "bare", s.providers[dialect].Addr)
 	case nginx:
 		sub.process, err = s.startNginx(dialect)
-	case sluice, base:
+	default:
 		sub.responses = "openai"
 		sub.process, err = s.startSluice(name)
 	}

@@ -135,6 +135,8 @@ func (s *Server) serve(c net.Conn) {
 		switch {
 		case q.get:
 			response = s.dialect.models
+		case q.collector:
+			response = accepted
 		case !q.path || !q.credential || q.stream != running.Stream:
 			s.rejected.Add(1)
 			response = s.dialect.rejection
@@ -154,9 +156,13 @@ func (s *Server) serve(c net.Conn) {
 	}
 }
 
+// accepted is the response of a collector that has accepted traces.
+var accepted = []byte("HTTP/1.1 200 OK\r\nContent-Type: application/x-protobuf\r\nContent-Length: 0\r\n\r\n")
+
 // request has the results of a request's checks.
 type request struct {
 	get        bool // GET request
+	collector  bool // traces for a collector
 	path       bool // path of a completion endpoint
 	credential bool // has Credential
 	stream     bool // asks for a stream
@@ -179,6 +185,7 @@ func readRequest(r *bufio.Reader, buf *[]byte) (request, error) {
 			method, rest, _ := bytes.Cut(line, []byte{' '})
 			path, _, _ := bytes.Cut(rest, []byte{' '})
 			q.get = string(method) == "GET"
+			q.collector = string(path) == "/collector/v1/traces"
 			q.path = string(path) == "/v1/chat/completions" || string(path) == "/v1/messages" || string(path) == "/v1/responses"
 			continue
 		}
