@@ -190,7 +190,7 @@ func New(ctx context.Context, o Options) (*Server, error) {
 		return nil, fmt.Errorf("plugin engine: %w", err)
 	}
 	s.admin = admin.New(admin.Options{
-		Gateway: s, Metrics: s.metrics, Hosts: cfg.Admin.Hosts, Log: s.log, Recent: s.account.Recent, Token: cfg.Admin.Token.Reveal(),
+		Gateway: s, Metrics: s.metrics, Hosts: cfg.Admin.Hosts, Log: s.log, Recent: s.account.Recent, Token: cfg.Admin.Token.Reveal(), MetricsToken: cfg.Admin.MetricsToken,
 	})
 	s.builder = builder{
 		modules: o.sources(), plugins: s.plugins, policies: policies.Lasting{Registry: &s.registry, Canaries: s.canaries}, issuers: identity.New(issuers), books: s.books, open: &s.open, log: s.log, now: s.now,

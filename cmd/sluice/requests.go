@@ -37,6 +37,7 @@ type recentRequest struct {
 	Key           string      `json:"key"`
 	Team          string      `json:"team"`
 	Identity      string      `json:"identity"`
+	User          string      `json:"user"`
 	Code          string      `json:"code"`
 	Cause         string      `json:"cause"`
 	Model         string      `json:"model"`
@@ -358,7 +359,7 @@ func (r *recentRequest) describe(w io.Writer) {
 	if r.Identity != "" {
 		client = "principal by " + r.Identity + ": "
 	}
-	line("client", "%s %s %s %s %s", r.Method, r.Path, optional(client, r.Key), optional("team ", r.Team), optional("from ", r.Remote))
+	line("client", "%s %s %s %s %s %s", r.Method, r.Path, optional(client, r.Key), optional("user ", r.User), optional("team ", r.Team), optional("from ", r.Remote))
 	if !r.inFlight() {
 		line("status", "%d %s%s", r.Status, r.Code, optional(": ", r.Cause))
 	}

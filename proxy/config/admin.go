@@ -18,8 +18,9 @@ type Admin struct {
 	Default bool     // Listen is the default address; if it is in use, the gateway starts without an admin listener
 	Hosts   []string // allowed Host headers besides IP addresses, localhost and the host of Listen; lower case
 
-	Token    Secret // required for everything but health, readiness and metrics; "" requires none
-	Requests int    // number of recent requests that are kept
+	Token        Secret // required for everything but health, readiness and metrics; "" requires none
+	MetricsToken bool   // the token is required for metrics, too
+	Requests     int    // number of recent requests that are kept
 }
 
 // Exposed reports whether other machines can reach the admin listener.
@@ -58,6 +59,9 @@ func (l *loader) admin(t table) {
 		where := t.path.child("token")
 		l.looksLikeSecret(&where, n, "")
 	}
+	if a.MetricsToken = t.bool("metrics_token", false); a.MetricsToken && t.lookUp("token") == nil {
+		t.fail(t.lookUp("metrics_token"), "metrics_token", "needs a token: set token in [admin]")
+	}
 	t.finish()
 	switch {
 	case a.Listen == "":
@@ -70,7 +74,7 @@ func (l *loader) admin(t table) {
 	case !a.Default:
 		t.fail(at, "listen", "%s is the address of [server]; use another one for [admin]", show(at))
 	default:
-		*a = Admin{Hosts: a.Hosts, Token: a.Token, Requests: a.Requests}
+		*a = Admin{Hosts: a.Hosts, Token: a.Token, MetricsToken: a.MetricsToken, Requests: a.Requests}
 		l.d.warnings = append(l.d.warnings, Error{File: l.d.file, Key: "admin.listen", Text: fmt.Sprintf(
 			"server.listen is %q, the default address of [admin], which is disabled; choose another one", l.cfg.Server.Listen)})
 	}

@@ -32,9 +32,11 @@ func TestAdmin(t *testing.T) {
 		{"host names", "[admin]\nhosts = [\"Sluice.Internal\", \"metrics\"]\n", config.Admin{Listen: usual, Default: true, Hosts: []string{"sluice.internal", "metrics"}}, ""},
 
 		{"a token", "[admin]\nlisten = \":9000\"\ntoken = \"${T:-correct-horse}\"\nrequests = 100\n", config.Admin{Listen: ":9000", Token: "correct-horse", Requests: 100}, ""},
+		{"a token for metrics", "[admin]\nlisten = \":9000\"\ntoken = \"${T:-correct-horse}\"\nmetrics_token = true\nrequests = 0\n", config.Admin{Listen: ":9000", Token: "correct-horse", MetricsToken: true}, ""},
 		{"no recent requests", "[admin]\nrequests = 0\n", config.Admin{Listen: usual, Default: true}, ""},
 
 		{"an empty token", "[admin]\ntoken = \"\"\n", config.Admin{}, "f:2:9: admin.token: is empty"},
+		{"metrics without a token", "[admin]\nmetrics_token = true\n", config.Admin{}, "f:2:17: admin.metrics_token: needs a token: set token in [admin]"},
 		{"too many requests", "[admin]\nrequests = 65537\n", config.Admin{}, "f:2:12: admin.requests: must be from 0 to 65536"},
 		{"not an address", "[admin]\nlisten = \"8081\"\n", config.Admin{}, `f:2:10: admin.listen: "8081": want host:port, such as "127.0.0.1:8080" or ":8080"`},
 		{"invalid host names", "[admin]\nhosts = [\"a\", \"b:80\", \"http://c\"]\n", config.Admin{}, "f:2:15: admin.hosts: \"b:80\": must be a name without a port\nf:2:23: admin.hosts: \"http://c\": must be a name without a port"},

@@ -122,6 +122,7 @@ var settings = []Setting{
 	{"admin.listen", TypeString, "host:port", `"127.0.0.1:8081"`, "Address of the admin listener. Empty disables it. If the default address is in use, the gateway starts without an admin listener. A change requires a restart."},
 	{"admin.hosts", TypeStrings, "", "[]", "Host names accepted in the `Host` header besides IP addresses, `localhost` and the host in `listen`. A change requires a restart."},
 	{"admin.token", TypeString, "", "", "Token required for everything but `/healthz`, `/readyz` and `/metrics`: `Authorization: Bearer TOKEN`, or as the password that browsers ask for. A string with a `${VARIABLE}`, or `{ file = \"FILE\" }`. Without it, `/requests` is served only on a loopback address. A change requires a restart."},
+	{"admin.metrics_token", TypeBool, "", "false", "Requires `token` for `/metrics`, too. A change requires a restart."},
 	{"admin.requests", TypeInteger, "0 to 65536", "4096", "Number of recent requests kept in memory for `/requests` and the status page, at most 4 KiB each. 0 keeps none. A change requires a restart."},
 
 	{"responses", TypeTable, "", "", "The Responses API. For `previous_response_id`, `item_reference` and `GET /v1/responses/{id}`, the gateway stores the input and output of responses from providers that do not support the API, and for other responses, which provider has stored them."},

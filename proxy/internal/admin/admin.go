@@ -67,8 +67,8 @@ type Gateway interface {
 
 // Metrics are the gateway's metrics.
 type Metrics interface {
-	// Write writes all metrics in the Prometheus text format.
-	Write(w io.Writer) error
+	// Write writes all metrics in the Prometheus text format, or in that of OpenMetrics.
+	Write(w io.Writer, openMetrics bool) error
 }
 
 // Options configure a Server.
@@ -81,6 +81,8 @@ type Options struct {
 
 	Recent *telemetry.Recent // nil if no requests are kept
 	Token  string            // required for all routes but those that are open; "" requires none
+
+	MetricsToken bool // the token is required for metrics, too
 }
 
 // Server serves the admin routes. Create it with New.
@@ -197,15 +199,17 @@ type route struct {
 	post    bool // POST is allowed as well as GET and HEAD
 }
 
+const metricsPath = "/metrics"
+
 var routes = map[string]route{
-	"/healthz": {serve: (*Server).health, anyHost: true, open: true},
-	"/readyz":  {serve: (*Server).readiness, anyHost: true, open: true},
-	"/metrics": {serve: (*Server).metrics, open: true},
-	"/status":  {serve: (*Server).status},
-	"/usage":   {serve: (*Server).usage},
-	"/budgets": {serve: (*Server).budgets},
-	"/explain": {serve: (*Server).explain, post: true},
-	"/":        {serve: (*Server).page},
+	"/healthz":  {serve: (*Server).health, anyHost: true, open: true},
+	"/readyz":   {serve: (*Server).readiness, anyHost: true, open: true},
+	metricsPath: {serve: (*Server).metrics, open: true},
+	"/status":   {serve: (*Server).status},
+	"/usage":    {serve: (*Server).usage},
+	"/budgets":  {serve: (*Server).budgets},
+	"/explain":  {serve: (*Server).explain, post: true},
+	"/":         {serve: (*Server).page},
 
 	"/requests":        {serve: (*Server).requests},
 	"/requests/":       {serve: (*Server).request}, // followed by an ID
@@ -252,7 +256,7 @@ func (s *Server) handle(ctx *fasthttp.RequestCtx) {
 		respondText(ctx, fasthttp.StatusMethodNotAllowed, text)
 	case !r.anyHost && !s.allowedHost(string(ctx.Request.Header.Host())):
 		respondText(ctx, fasthttp.StatusMisdirectedRequest, "Unknown host name. Use the IP address, or add the name to hosts in [admin].")
-	case !r.open && !s.authorized(ctx):
+	case (!r.open || s.o.MetricsToken && path == metricsPath) && !s.authorized(ctx):
 		h.Set("www-authenticate", `Basic realm="sluice", charset="UTF-8"`)
 		respondText(ctx, fasthttp.StatusUnauthorized, "Token required: the value of token in [admin], as a Bearer token or as a password.")
 	default:
@@ -311,14 +315,21 @@ func (s *Server) readiness(ctx *fasthttp.RequestCtx) {
 
 func (s *Server) metrics(ctx *fasthttp.RequestCtx) {
 	var body bytes.Buffer
-	if err := s.o.Metrics.Write(&body); err != nil {
+	contentType := textFormat
+	// Scrapers list it first if they prefer it; what they give for the others is no reason to parse quality values.
+	accepted, _, _ := strings.Cut(string(ctx.Request.Header.Peek("accept")), ";")
+	if strings.EqualFold(strings.TrimSpace(accepted), "application/openmetrics-text") {
+		contentType = openMetricsFormat
+	}
+	if err := s.o.Metrics.Write(&body, contentType == openMetricsFormat); err != nil {
 		s.o.Log.Error("collecting metrics failed", "error", err)
 		if body.Len() == 0 {
 			respondText(ctx, fasthttp.StatusInternalServerError, "Collecting metrics failed.")
 			return
 		}
 	}
-	ctx.SetContentType(textFormat)
+	ctx.Response.Header.Set("vary", "accept")
+	ctx.SetContentType(contentType)
 	ctx.Response.SetBodyRaw(body.Bytes())
 }
 
@@ -338,8 +349,11 @@ func (s *Server) status(ctx *fasthttp.RequestCtx) {
 	ctx.Response.SetBodyRaw(append(body, '\n'))
 }
 
-// textFormat is the content type of Prometheus' text format.
-const textFormat = "text/plain; version=0.0.4; charset=utf-8"
+// The content types of metrics: Prometheus' text format, and OpenMetrics.
+const (
+	textFormat        = "text/plain; version=0.0.4; charset=utf-8"
+	openMetricsFormat = "application/openmetrics-text; version=1.0.0; charset=utf-8"
+)
 
 // respondText responds with text and a newline.
 func respondText(ctx *fasthttp.RequestCtx, status int, text string) {

@@ -67,7 +67,7 @@ func (f *fake) Status(p Page) Status {
 	return Status{Version: "v1", Ready: true, Now: time.Unix(1000, 0), Page: p}
 }
 
-func (f *fake) Write(w io.Writer) error {
+func (f *fake) Write(w io.Writer, _ bool) error {
 	_, err := io.WriteString(w, f.metrics)
 	return errors.Join(err, f.metricsErr)
 }

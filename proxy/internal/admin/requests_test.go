@@ -94,9 +94,16 @@ func TestInvalidRequestsQuery(t *testing.T) {
 
 // TestTokenGuardsEveryPath requests every path with and without the token.
 func TestTokenGuardsEveryPath(t *testing.T) {
+	for _, metricsToken := range []bool{false, true} {
+		tokenGuardsEveryPath(t, metricsToken)
+	}
+}
+
+func tokenGuardsEveryPath(t *testing.T, metricsToken bool) {
+	t.Helper()
 	c := telemetry.NewRecent(4)
 	ended(c, "a")
-	address, _ := serve(t, &fake{}, Options{Recent: c, Token: "tr0ub4dor"})
+	address, _ := serve(t, &fake{}, Options{Recent: c, Token: "tr0ub4dor", MetricsToken: metricsToken})
 	basic := func(password string) string {
 		return "Basic " + base64.StdEncoding.EncodeToString([]byte("any:"+password))
 	}
@@ -107,14 +114,14 @@ func TestTokenGuardsEveryPath(t *testing.T) {
 		}
 	}
 	for _, path := range paths {
-		r, _ := findRoute(path)
 		for _, given := range []string{"", "Bearer wrong", "Bearer ", "Bearer", "Basic tr0ub4dor", basic("wrong"), basic(""), "tr0ub4dor", "Bearer tr0ub4dor", basic("tr0ub4dor")} {
 			request := "GET " + path + " HTTP/1.1\r\nHost: localhost\r\n"
 			if given != "" {
 				request += "Authorization: " + given + "\r\n"
 			}
 			resp, body := sendRaw(t, address, request+"\r\n")
-			allowed := r.open || given == "Bearer tr0ub4dor" || given == basic("tr0ub4dor")
+			open := path == "/healthz" || path == "/readyz" || path == "/metrics" && !metricsToken
+			allowed := open || given == "Bearer tr0ub4dor" || given == basic("tr0ub4dor")
 			if denied := resp.StatusCode == http.StatusUnauthorized; denied == allowed {
 				t.Errorf("%s with %q: status %d", path, given, resp.StatusCode)
 			}

@@ -191,6 +191,7 @@ func (e *encoder) requestSpan(m *message, r *telemetry.Record) {
 	a.text(attrPrincipal, principal)
 	a.text(attrIdentity, identity)
 	a.text(attrTeam, r.Team)
+	a.text(attrUser, r.User)
 	a.text(attrModel, r.Model)
 	a.text(attrProvider, r.Provider)
 	a.text(attrTarget, r.Target)

@@ -36,6 +36,7 @@ const (
 	attrPrincipal        = "sluice.principal"
 	attrIdentity         = "sluice.identity"
 	attrTeam             = "sluice.team"
+	attrUser             = "sluice.user"
 	attrModel            = "sluice.model"
 	attrProvider         = "sluice.provider"
 	attrTarget           = "sluice.target"

@@ -212,6 +212,9 @@ func (s *Sample) Add(f *Family, v float64, labels ...string) {
 func (s *Sample) histogram(f *Family, t *tally, labels ...string) {
 	count, buckets := t.cumulative()
 	m, err := prometheus.NewConstHistogram(f.desc, count, t.sum.Seconds(), buckets, labels...)
+	if err == nil && !t.exemplar.Timestamp.IsZero() {
+		m, err = prometheus.NewMetricWithExemplars(m, t.exemplar)
+	}
 	s.send(f, m, err)
 }
 

@@ -2,6 +2,7 @@ package telemetry
 
 import (
 	"cmp"
+	"errors"
 	"io"
 	"maps"
 	"strconv"
@@ -227,9 +228,9 @@ func (m *Metrics) request(r *Record, took time.Duration) {
 		return
 	}
 	s := o.series
-	s.duration.observe(took)
+	s.duration.observe(took, r)
 	if r.FirstEvent > 0 {
-		s.first.observe(r.FirstEvent)
+		s.first.observe(r.FirstEvent, r)
 	}
 	s.tokens.add(&r.Tokens)
 	s.cost.add(r)
@@ -360,14 +361,24 @@ func (m *Metrics) Gather() ([]*dto.MetricFamily, error) {
 	return m.registry.Gather()
 }
 
-// Write writes all metrics in the Prometheus text format. If some of them cannot be collected, it writes the others and
-// returns the error.
-func (m *Metrics) Write(w io.Writer) error {
+// Write writes all metrics in the Prometheus text format, or in that of OpenMetrics, which has exemplars. If some of them
+// cannot be collected, it writes the others and returns the error.
+func (m *Metrics) Write(w io.Writer, openMetrics bool) error {
 	all, err := m.Gather()
 	for _, f := range all {
-		if _, err := expfmt.MetricFamilyToText(w, f); err != nil {
+		var err error
+		if openMetrics {
+			_, err = expfmt.MetricFamilyToOpenMetrics(w, f)
+		} else {
+			_, err = expfmt.MetricFamilyToText(w, f)
+		}
+		if err != nil {
 			return err
 		}
+	}
+	if openMetrics {
+		_, end := expfmt.FinalizeOpenMetrics(w)
+		err = errors.Join(err, end)
 	}
 	return err
 }

@@ -19,7 +19,7 @@ import (
 func scrape(tb testing.TB, m *telemetry.Metrics) (metricstest.Metrics, string) {
 	tb.Helper()
 	var out bytes.Buffer
-	if err := m.Write(&out); err != nil {
+	if err := m.Write(&out, false); err != nil {
 		tb.Fatal(err)
 	}
 	return metricstest.Parse(tb, out.String()), out.String()
@@ -256,7 +256,7 @@ func TestInvalidLabelDropsOnlyItsSeries(t *testing.T) {
 		s.Add(telemetry.PluginCalls, 2, "good")
 	})
 	var out bytes.Buffer
-	if err := m.Write(&out); err == nil {
+	if err := m.Write(&out, false); err == nil {
 		t.Error("Write returned no error for an invalid label")
 	}
 	if !strings.Contains(out.String(), "sluice_plugin_calls_total{plugin=\"good\"} 2\n") || !strings.Contains(out.String(), "sluice_panics_total 0\n") {
@@ -271,7 +271,7 @@ func TestScrapePanicIsAnError(t *testing.T) {
 		panic("sk-canary")
 	})
 	var out bytes.Buffer
-	err := m.Write(&out)
+	err := m.Write(&out, false)
 	if err == nil || strings.Contains(err.Error(), "canary") {
 		t.Errorf("got error %v, want one without the panic's value", err)
 	}

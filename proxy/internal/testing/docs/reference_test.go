@@ -79,7 +79,7 @@ func TestGeneratedMetrics(t *testing.T) {
 func reasons(t *testing.T, metric string) (values []string) {
 	t.Helper()
 	var out bytes.Buffer
-	if err := telemetry.NewMetrics().Write(&out); err != nil {
+	if err := telemetry.NewMetrics().Write(&out, false); err != nil {
 		t.Fatal(err)
 	}
 	for _, m := range regexp.MustCompile(`(?m)^`+metric+`\{reason="([a-z_]+)"\}`).FindAllStringSubmatch(out.String(), -1) {
