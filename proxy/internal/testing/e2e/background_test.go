@@ -10,6 +10,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/sluice-gateway/sluice/proxy"
 	"github.com/sluice-gateway/sluice/proxy/internal/testing/redistest"
@@ -482,7 +483,8 @@ func TestStoredResponsesAreNotReadPastFilters(t *testing.T) {
 func TestReadsOfStoredResponsesAreLimited(t *testing.T) {
 	p := newBackgroundProvider(t)
 	config := strings.Replace(backgroundConfig(p, patient, ""), "per = \"total\" }]", "per = \"total\" }]\nlimits = { requests_per_minute = 2 }", 1)
-	g := &backgroundGateway{Gateway: proxytest.Start(t, config), t: t, p: p}
+	now := time.Now() // the clock stands still, so that the limit gives nothing back
+	g := &backgroundGateway{Gateway: proxytest.StartWith(t, config, func(o *proxy.Options) { o.Now = func() time.Time { return now } }), t: t, p: p}
 	id := g.create("")
 	g.wantStored("GET", "/v1/responses/"+id, p.object(id, "queued"))
 	if r := g.ask("one", "GET", "/v1/responses/"+id, ""); r.Status != 429 || r.Header.Get("Retry-After") == "" {
