@@ -165,7 +165,8 @@ sluice() {
     wait ${pids[gateway]}; pids[gateway]=; sluice serve;;
   'plugin build') command sluice "$@" 2>build.log || { cat build.log; grep -q 'is not installed' build.log && exit $NO_COMPILER; false; };;
   'plugin push') ;; # needs a registry; TestPluginFromRegistry has one
-  'bundle push'|'bundle rollout') ;; # as above; TestBundle has one
+  'bundle push'|'bundle rollout'|'bundle inspect'|'bundle pull') ;; # as above; TestBundle has one
+  'bundle sign') printf '[[teams]]\nname = "research"\n' >signed.toml; command sluice bundle sign signed.toml "${@:4}";;
   'requests --id') chat demo -H "x-request-id: $3"; command sluice "$@";;
   top*) command sluice "$@" --once;;
   *) command sluice "$@";;
@@ -175,6 +176,7 @@ chat() { curl http://$GATEWAY/v1/chat/completions -H 'Authorization: Bearer sk-l
 curl() { command curl -sS --fail-with-body --max-time 60 "$@"; }
 make() { case "$1" in run) sluice serve;; esac; }
 sudo() { "$@"; }
+minisign() { :; } # TestMinisign runs it
 pidof() { echo ${pids[gateway]}; }
 `
 
