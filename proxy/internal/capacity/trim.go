@@ -16,9 +16,10 @@ import (
 type Trimmer struct {
 	started atomic.Int64 // streams, since the last check
 	armed   atomic.Bool  // a check is scheduled
+	kept    int64        // size of the heap after the last release, or since then if it was less; used by check alone
 
 	// For tests; nil means the process's own.
-	unused  func() int64
+	size    func() int64
 	release func()
 }
 
@@ -27,8 +28,9 @@ const (
 	burst = 256
 	// calm is how long no stream may begin before that.
 	calm = 2 * time.Second
-	// minUnused is how much memory must be unused, since a collection takes processor time.
-	minUnused = 32 << 20
+	// minGrowth is by how much the heap must have grown since the last release, since a collection takes processor time.
+	// How much of it is garbage is not known: what was live in the last collection, amid the burst, is not any more.
+	minGrowth = 32 << 20
 )
 
 // StreamStarted is called when a stream begins.
@@ -45,13 +47,16 @@ func (t *Trimmer) check(before int64) {
 		time.AfterFunc(calm, func() { t.check(n) })
 		return
 	}
-	unused, release := t.unused, t.release
-	if unused == nil {
-		unused, release = unusedMemory, collect
+	size, release := t.size, t.release
+	if size == nil {
+		size, release = heapSize, collect
 	}
-	if unused() >= minUnused {
+	now := size()
+	if now >= t.kept+minGrowth {
 		release()
+		t.kept = size()
 	}
+	t.kept = min(t.kept, now)
 	t.started.Add(-before)
 	t.armed.Store(false)
 }
@@ -63,13 +68,12 @@ func collect() {
 	debug.FreeOSMemory()
 }
 
-// unusedMemory returns how many bytes of the heap, at most, a collection could return to the system.
-func unusedMemory() int64 {
-	samples := []metrics.Sample{
-		{Name: "/memory/classes/heap/objects:bytes"}, {Name: "/memory/classes/heap/unused:bytes"}, {Name: "/memory/classes/heap/free:bytes"},
-		{Name: "/gc/heap/live:bytes"},
-	}
+// heapSize returns how many bytes of memory the heap has, used or not, without what was returned to the system.
+func heapSize() (n int64) {
+	samples := []metrics.Sample{{Name: "/memory/classes/heap/objects:bytes"}, {Name: "/memory/classes/heap/unused:bytes"}, {Name: "/memory/classes/heap/free:bytes"}}
 	metrics.Read(samples)
-	bytes := func(i int) int64 { return int64(samples[i].Value.Uint64()) }
-	return bytes(0) + bytes(1) + bytes(2) - bytes(3)
+	for _, s := range samples {
+		n += int64(s.Value.Uint64())
+	}
+	return n
 }
