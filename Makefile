@@ -96,7 +96,7 @@ generate: ## regenerate the reference pages in docs
 
 test: plugins ## run all tests, concurrent code with the race detector if there is a C compiler
 	$(GO) test -timeout 25m ./proxy/plugindev $$($(GO) list ./... | grep -E '/($(SEQUENTIAL))$$')
-	$(GO) test $(RACE) -timeout 25m $$($(GO) list ./... | grep -vE '/($(SEQUENTIAL))$$')
+	$(GO) test $(RACE) -timeout 25m ./proxy/internal/testing/e2e $$($(GO) list ./... | grep -vE '/($(SEQUENTIAL))$$')
 
 test-agents: plugins ## test with go-openai, eino and Google's Go client, which are a module of their own
 	cd proxy/internal/testing/agents && $(GO) test ./...

@@ -80,7 +80,7 @@ func (m Metrics) Values(label string) map[string]bool {
 }
 
 func hasLabels(s *dto.Metric, labels []string) bool {
-	for i := 0; i+1 < len(labels); i += 2 {
+	for i := 0; i < len(labels); i += 2 {
 		found := ""
 		for _, l := range s.GetLabel() {
 			if l.GetName() == labels[i] {

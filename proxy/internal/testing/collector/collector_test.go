@@ -484,8 +484,10 @@ func check(t *testing.T, g *proxytest.Gateway, c *received, up *provider, s *sce
 		if l := copied.Links().At(0); l.TraceID() != server.TraceID() || l.SpanID() != server.SpanID() || copied.TraceID() == server.TraceID() {
 			t.Errorf("the shadow's trace %s has a link to %s", copied.TraceID(), l.TraceID())
 		}
-		if len(attempts) != 1 || attempts[0].Name() != "chat copy" || text(attempts[0], "gen_ai.usage.input_tokens") != "11" {
-			t.Errorf("the shadow has the attempts %v", attempts)
+		// Copies give way to requests while the gateway is busy.
+		givenUp := len(attempts) == 1 && text(attempts[0], "error.type") == "gateway_overloaded"
+		if len(attempts) != 1 || attempts[0].Name() != "chat copy" || !givenUp && text(attempts[0], "gen_ai.usage.input_tokens") != "11" {
+			t.Errorf("the shadow has %d attempts", len(attempts))
 		}
 	}
 	c.await(t, "the access log", func() bool {

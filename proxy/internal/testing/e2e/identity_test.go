@@ -139,7 +139,7 @@ budgets = [{ usd = 0.025, per = "total" }]
 		t.Errorf("got budgets %s", list)
 	}
 	metrics := proxytest.Scrape(t, g.Admin(t))
-	if n := metrics.Sum("sluice_key_requests_total", `key="identities[0]"`); n != 7 {
+	if n := metrics.Sum("sluice_key_requests_total", "key", "identities[0]"); n != 7 {
 		t.Errorf("the rule has %v requests, want 7", n)
 	}
 	_, text := proxytest.Get(t, g.Admin(t)+"/metrics")

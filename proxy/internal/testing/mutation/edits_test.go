@@ -170,7 +170,7 @@ var edits = []edit{
 	{
 		what: "rules after the first that matches apply too",
 		file: "proxy/internal/routing/policy.go",
-		old:  "\t\t}\n\t\tbreak\n\t}\n\tif p.Canary", new: "\t\t}\n\t}\n\tif p.Canary",
+		old:  "\t\t}\n\t\treturn\n\t}\n}\n\n// drawCanary", new: "\t\t}\n\t}\n}\n\n// drawCanary",
 		tests: "TestRouterGetsRemainingTargets",
 	},
 	{
