@@ -264,8 +264,11 @@ func (v *verifier) register(c *cobra.Command) {
 	c.Flags().StringArrayVar(&v.keys, "pub", nil, "public `key` that must have signed it, or its file; may be repeated (default those of [bundle])")
 }
 
-// open returns the keys, and the Publisher that accepts their signatures.
-func (v *verifier) open(c *cobra.Command, o *options) (*fleet.Publisher, error) {
+// open checks a reference, as fleet.CheckReference does, and returns a Publisher that accepts signatures of the keys.
+func (v *verifier) open(c *cobra.Command, o *options, reference string, needsTag bool) (*fleet.Publisher, error) {
+	if err := fleet.CheckReference(reference, needsTag); err != nil {
+		return nil, newUsageError(c, "%s: %w", reference, err)
+	}
 	var keys []fleet.PublicKey
 	for _, text := range v.keys {
 		if data, err := os.ReadFile(text); err == nil {
@@ -308,10 +311,7 @@ func newBundleInspectCommand(o *options) *cobra.Command {
 			if len(args) != 1 {
 				return newUsageError(c, "`%s` takes a reference", c.CommandPath())
 			}
-			if err := fleet.CheckReference(args[0], true); err != nil {
-				return newUsageError(c, "%s: %w", args[0], err)
-			}
-			p, err := v.open(c, o)
+			p, err := v.open(c, o, args[0], true)
 			if err != nil {
 				return err
 			}
@@ -352,10 +352,7 @@ func newBundlePullCommand(o *options) *cobra.Command {
 			if len(args) != 2 {
 				return newUsageError(c, "`%s` takes a reference and a directory", c.CommandPath())
 			}
-			if err := fleet.CheckReference(args[0], false); err != nil {
-				return newUsageError(c, "%s: %w", args[0], err)
-			}
-			p, err := v.open(c, o)
+			p, err := v.open(c, o, args[0], false)
 			if err != nil {
 				return err
 			}
