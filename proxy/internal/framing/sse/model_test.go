@@ -60,13 +60,15 @@ func FuzzDecoder(f *testing.F) {
 	for _, s := range []string{
 		"data: a\n\n", "data: a\r\n\r\ndata: b\r\r", "\xEF\xBB\xBFevent: x\ndata: 1\ndata: 2\n\n", ": c\n\nid: 1\ndata\n\n",
 		"data: \xC3\xA4 \\uD83D\\uDE00\n\n", "\r\n\r\r\n\n\n", "data: [DONE]", "event: a\n\nevent\ndata:\n", "\xEF\xBBdata: a\n\n",
+		"\xEF\xBB",
 	} {
 		f.Add([]byte(s), uint8(1), uint8(40))
 		f.Add([]byte(s), uint8(3), uint8(7))
+		f.Add([]byte(s), uint8(3), uint8(1))
 	}
 	f.Fuzz(func(t *testing.T, body []byte, size, max uint8) {
-		if max == 0 {
-			max = 1
+		if max < 3 {
+			max = 3 // a byte order mark, which may be cut off, is held apart from the line that the limit is for
 		}
 		if size == 0 {
 			size = 1
