@@ -39,8 +39,22 @@ func BenchmarkRequest(b *testing.B) {
 	}
 	suite.BenchmarkRequests(b, map[string][]byte{
 		"make bench": benchRequest(0), "make bench 100KB": benchRequest(100 << 10),
-		"100KB of prose": []byte(`{"model":"m","messages":[` + strings.Join(turns, ",") + `]}`),
+		"100KB of an agent": agentRequest(100 << 10),
+		"100KB of prose":    []byte(`{"model":"m","messages":[` + strings.Join(turns, ",") + `]}`),
 	})
+}
+
+// agentRequest returns a conversation of about n bytes of a client that works with tools: nearly all messages are calls
+// without text, and their results.
+func agentRequest(n int) []byte {
+	turn := `{"role":"user","content":"The test of the parser fails since the last change: find out why, and repair it."},` +
+		strings.Repeat(`{"role":"assistant","content":null,"tool_calls":[{"id":"toolu_01N2eM4V43kGCDkq2Lw7ChWQ","type":"function","function":{"name":"read_file",`+
+			`"arguments":"{\"path\":\"internal/parser/scan.go\",\"from\":120,\"to\":160}"}}]},`+
+			`{"role":"tool","tool_call_id":"toolu_01N2eM4V43kGCDkq2Lw7ChWQ","content":"`+
+			strings.Repeat(`\tfor i := 0; i < len(data); i++ {\n\t\tif data[i] == '\"' {\n\t\t\treturn i\n\t\t}\n\t}\n`, 8)+`"},`, 5) +
+		`{"role":"assistant","content":"The loop does not skip escaped quotes. I have changed it, and the test passes."},`
+	return []byte(`{"model":"m","messages":[{"role":"system","content":"You repair programs."},` + strings.Repeat(turn, n/len(turn)) +
+		`{"role":"user","content":"Go on."}],"tools":[{"type":"function","function":{"name":"read_file","parameters":{"type":"object","properties":{"path":{"type":"string"}}}}}]}`)
 }
 
 // benchRequest returns the request of make bench, with a prompt of about n bytes.

@@ -35,6 +35,7 @@ func TestFuel(t *testing.T) {
 	}{
 		"of 200 bytes": {benchRequest(0), 1_940}, "of 100 KB": {benchRequest(100 << 10), 51_000},
 		"with tools, of 1 KB": {plugintest.Conversation(1 << 10), 6_400}, "with tools, of 100 KB": {plugintest.Conversation(100 << 10), 397_000},
+		"of an agent, of 100 KB": {agentRequest(100 << 10), 157_000},
 	} {
 		fuel := b.RequestFuel(t, request.body)
 		t.Logf("request %s: %d", name, fuel)

@@ -273,11 +273,12 @@ func (t *translation) writeAssistantMessage(m *message) error {
 		thoughts = t.readThoughts(m)
 	}
 	hasText, calls := t.hasText(m), 0
-	if interleaved(thoughts) || !hasText {
-		calls = countElements(m.Raw(messageCalls))
-	}
-	if !hasText && calls == 0 {
+	if !hasText && !hasElement(m.Raw(messageCalls)) {
 		return nil
+	}
+	// Counting reads every call, an eighth of the fuel of an agent's conversation.
+	if interleaved(thoughts) || !hasText && m.Has(messageCache) {
+		calls = countElements(m.Raw(messageCalls))
 	}
 	// The message's cache breakpoint moves to its text, or to its last call if there is no text.
 	marked := -1
@@ -411,6 +412,14 @@ func (t *translation) writeToolID(id []byte) {
 	}
 	t.scratch = s
 	t.w.Part(s)
+}
+
+// hasElement reports whether v is an array that is not empty.
+func hasElement(v json.Value) bool {
+	var r json.Reader
+	r.Reset(v)
+	a := r.Array()
+	return a.Next()
 }
 
 // countElements returns the length of an array, 0 for any other value.

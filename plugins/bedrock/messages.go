@@ -254,12 +254,16 @@ func (t *translation) writeAssistantMessage(m *message) error {
 	}
 	thoughts := t.readThoughts(m)
 	calls := m.Raw(messageCalls)
-	rest := assistantBlocks{m: m, text: t.hasText(m), left: countElements(calls)}
+	rest := assistantBlocks{m: m, text: t.hasText(m)}
 	rest.calls.Reset(calls)
 	rest.loop = rest.calls.Array()
 	if !rest.text {
 		rest.marked = m.Raw(messageCache) // without text, the message's cache point moves to its last call
 	}
+	if len(thoughts) == 0 && rest.marked == nil {
+		return t.writeTextAndCalls(&rest)
+	}
+	rest.left = countElements(calls)
 	if !rest.text && rest.left == 0 {
 		t.warnDropped(len(thoughts) > 0, "messages[].reasoning_details")
 		return nil
@@ -305,11 +309,7 @@ func (t *translation) writeNext(b *assistantBlocks) error {
 	b.left--
 	if b.text {
 		b.text = false
-		if err := t.writeContent(b.m, "assistant"); err != nil {
-			return err
-		}
-		t.writeText("assistant", b.m.Inside(messageRefusal), nil)
-		return nil
+		return t.writeAssistantText(b.m)
 	}
 	var cache json.Value
 	if b.left == 0 {
@@ -318,6 +318,30 @@ func (t *translation) writeNext(b *assistantBlocks) error {
 	b.loop.Next()
 	b.call++
 	return t.writeCall(&b.calls, b.m, b.call-1, cache)
+}
+
+// writeTextAndCalls writes the text and the calls of a message without reasoning and cache point. Counting the calls
+// beforehand would read each of them once more.
+func (t *translation) writeTextAndCalls(b *assistantBlocks) error {
+	if b.text {
+		if err := t.writeAssistantText(b.m); err != nil {
+			return err
+		}
+	}
+	for ; b.loop.Next(); b.call++ {
+		if err := t.writeCall(&b.calls, b.m, b.call, nil); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (t *translation) writeAssistantText(m *message) error {
+	if err := t.writeContent(m, "assistant"); err != nil {
+		return err
+	}
+	t.writeText("assistant", m.Inside(messageRefusal), nil)
+	return nil
 }
 
 // writeToolMessage writes the result of a tool call as a block of a user message. A cache point within the result moves
