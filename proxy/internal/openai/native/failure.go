@@ -423,11 +423,15 @@ func tagWidth(s string) int {
 		if name == "!--" {
 			end = "--"
 		}
-		if at := strings.Index(strings.ToLower(s[1+len(name):]), end); at >= 0 {
-			s2 := s[1+len(name)+at:]
-			if gt := strings.IndexByte(s2, '>'); gt >= 0 {
-				return len(s) - len(s2) + gt + 1
+		// Not strings.ToLower: it lengthens invalid UTF-8.
+		for at := 1 + len(name); len(s)-at > len(end); at++ {
+			if s[at] != end[0] || !strings.EqualFold(s[at:at+len(end)], end) {
+				continue
 			}
+			if gt := strings.IndexByte(s[at:], '>'); gt >= 0 {
+				return at + gt + 1
+			}
+			break
 		}
 		return len(s)
 	}

@@ -79,6 +79,7 @@ func TestUpstreamErrors(t *testing.T) {
 		{"400", 400, "bad\x00\xff\r\n  request", "400 upstream_error - - bad request"},
 		{"413", 413, "", "413 upstream_error request_too_large - The request is larger than the provider accepts."},
 		{"a redirect", 302, "", "502 upstream_error upstream_error - The provider failed. next"},
+		{"invalid UTF-8 in a script", 500, "<SCRIPT>\xf6\xf6\xf6\xf6\xf6\xf6\xf6\xf6</Script >bad <!-- \xf6\xf6\xf6\xf6\xf6\xf6\xf6\xf6 --> gateway", "502 upstream_error upstream_error - bad gateway next"},
 		{"an unterminated script", 500, "<script>alert(1)", "502 upstream_error upstream_error - The provider failed. next"},
 		{"an unterminated tag", 500, "a <b", "502 upstream_error upstream_error - a next"},
 	}
