@@ -18,7 +18,7 @@ var refusalMeanings = map[int]string{
 	importRequestPath:   "the path is not used",
 	importRequestHeader: "the header is not sent",
 	importRequestString: "nothing was written: the text is not UTF-8",
-	importBodySet:       "nothing was set: the path does not exist in the client's body",
+	importBodySet:       "nothing was set: the client's body has no such path, or the value is not JSON",
 	importToolAlias:     "the alias is not used",
 	importAnswer:        "the framing and the dialect are not used",
 	importToolArguments: "the arguments are lost: no such tool call was opened",

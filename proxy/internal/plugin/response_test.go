@@ -389,7 +389,7 @@ func TestIgnoredStatuses(t *testing.T) {
 			h.RequestHeader(b("x-own"), b("1"))
 			return 0
 		}}, []string{
-			"provider_request: the status of body_set was ignored: nothing was set: the path does not exist in the client's body",
+			"provider_request: the status of body_set was ignored: nothing was set: the client's body has no such path, or the value is not JSON",
 			`provider_request: the status of request_header was ignored: the header is not sent: header "x-own": not allowed: the provider has headers = []`,
 		}},
 		"missing member deleted": {native{request: func(h abi.Host, _ []byte) int32 { h.RequestPath(b("/v1")); h.BodyDelete(b("/a")); return 0 }}, nil},
