@@ -62,7 +62,9 @@ func TestKitMistakes(t *testing.T) {
 			module := plugindev.Module{Name: "tested", Wasm: []byte(read(t, build(t, p).Path))}
 			vectors := t.TempDir()
 			file := func(name, text string) { write(t, filepath.Join(vectors, name), text) }
-			request := func(text string) string { return fmt.Sprintf(`{"model":"m","messages":[{"role":"user","content":%q}]}`, text) }
+			request := func(text string) string {
+				return fmt.Sprintf(`{"model":"m","messages":[{"role":"user","content":%q}]}`, text)
+			}
 			file(plugindev.SuiteFile, `{"paths":["/say"],"headers":["x-own"]}`)
 			for _, name := range slices.Concat(requestMistakes, more.requests) {
 				file("request: "+name+"/request.json", request(name))
