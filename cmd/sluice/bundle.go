@@ -30,7 +30,7 @@ func newBundleCommand(o *options) *cobra.Command {
 		Example: "  sluice bundle keygen fleet.key\n" +
 			"  sluice bundle push oci://registry.example.com/acme/fleet:v2 bundle.toml --key fleet.key\n" +
 			"  sluice bundle rollout oci://registry.example.com/acme/fleet:prod --next v2 --stage tag:canary --stage 50%+1h --key fleet.key",
-	}, newBundleKeygenCommand(), newBundleSignCommand(), newBundlePushCommand(o), newBundleRolloutCommand(o), newBundleInspectCommand(o), newBundlePullCommand(o))
+	}, newBundleKeygenCommand(), newBundleSignCommand(), newBundlePushCommand(o), newBundleRolloutCommand(o), newBundleInspectCommand(o), newBundleDiffCommand(o), newBundlePullCommand(o))
 }
 
 func newBundleKeygenCommand() *cobra.Command {
@@ -361,14 +361,14 @@ func newBundlePullCommand(o *options) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			for name, content := range map[string][]byte{"bundle.toml": s.Content, "bundle.toml.minisig": s.Signature} {
-				name = filepath.Join(args[1], name)
+			file := filepath.Join(args[1], "bundle.toml")
+			for _, name := range []string{file, file + ".minisig"} {
 				if _, err := os.Lstat(name); !errors.Is(err, fs.ErrNotExist) {
 					return fmt.Errorf("%s exists already", name)
 				}
-				if err := os.WriteFile(name, content, 0o644); err != nil {
-					return err
-				}
+			}
+			if err := errors.Join(os.WriteFile(file+".minisig", s.Signature, 0o644), os.WriteFile(file, s.Content, 0o644)); err != nil {
+				return err
 			}
 			_, err = fmt.Fprintf(c.OutOrStdout(), "signed with key %s\n", s.Key.ID())
 			return err

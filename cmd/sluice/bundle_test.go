@@ -67,6 +67,7 @@ targets = [{ provider = "up", model = "m" }]
 	}
 	push("v1", bundle(provider.URL, "one"))
 	push("v2", bundle(provider.URL, "two"))
+	command("model one is removed (key tests)\nmodel two is new (key tests)\n", "diff", repository+":v1", "bundle.toml", "--pub", "fleet.key.pub")
 	push("bad", bundle("http://127.0.0.1:1", "two"))
 	command("sequence  1", "rollout", repository+":prod", "--next", "v1", "--key", "fleet.key")
 	command("verified  sha256:", "inspect", repository+":prod", "--pub", "fleet.key.pub")
