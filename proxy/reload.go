@@ -2,7 +2,6 @@ package proxy
 
 import (
 	"context"
-	"crypto/tls"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -12,6 +11,8 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/config"
 	"github.com/sluice-gateway/sluice/proxy/internal/admission"
 	"github.com/sluice-gateway/sluice/proxy/internal/capacity"
+	"github.com/sluice-gateway/sluice/proxy/internal/downstream"
+	"github.com/sluice-gateway/sluice/proxy/internal/identity"
 	"github.com/sluice-gateway/sluice/proxy/internal/upstream/configured"
 )
 
@@ -56,7 +57,7 @@ func (s *Server) reload(ctx context.Context, cfg *config.Config, old *generation
 	if err := checkStaysProtected(s.started, old.config, cfg); err != nil {
 		return &BuildError{err}
 	}
-	pair, err := newCertificate(s.started, cfg)
+	pair, err := newTLS(s.started, cfg)
 	if err != nil {
 		return &BuildError{err}
 	}
@@ -85,7 +86,7 @@ func (s *Server) reload(ctx context.Context, cfg *config.Config, old *generation
 	s.admission.SetLimits(limits)
 	s.clients.SetLimits(connLimits(limits))
 	if pair != nil {
-		s.clients.SetCertificate(pair)
+		s.clients.SetTLS(pair)
 	}
 	setMetricNames(s.metrics, cfg)
 	s.exporter.SetProviders(cfg)
@@ -105,9 +106,9 @@ func (s *Server) reload(ctx context.Context, cfg *config.Config, old *generation
 // certificate must not expire just because something else is wrong with the configuration.
 func (s *Server) RenewCertificate() error {
 	return s.renew(func(g *generation) error {
-		pair, err := newCertificate(s.started, g.config)
+		pair, err := newTLS(s.started, g.config)
 		if pair != nil {
-			s.clients.SetCertificate(pair)
+			s.clients.SetTLS(pair)
 		}
 		return err
 	})
@@ -147,13 +148,30 @@ func (s *Server) renewAllSecrets(g *generation) error {
 	return errors.Join(errs...)
 }
 
-// newCertificate loads the certificate of a new configuration. It returns nil if the listeners were started without
-// TLS, because that cannot change without a restart.
-func newCertificate(started, cfg *config.Config) (*tls.Certificate, error) {
+// newTLS loads the files of a new configuration's TLS. It returns nil if the listeners were started without TLS, because
+// that cannot change without a restart.
+func newTLS(started, cfg *config.Config) (*downstream.TLS, error) {
 	if started.Server.TLS == nil {
 		return nil, nil
 	}
-	return cfg.Server.TLS.Load()
+	return loadTLS(cfg.Server.TLS)
+}
+
+// loadTLS loads the files of a TLS. It returns nil for plain HTTP.
+func loadTLS(t *config.TLS) (*downstream.TLS, error) {
+	certificate, err := t.Load()
+	if certificate == nil || err != nil {
+		return nil, err
+	}
+	clients, err := identity.LoadCertificates(t)
+	if err != nil {
+		return nil, err
+	}
+	loaded := &downstream.TLS{Certificate: certificate}
+	if clients != nil {
+		loaded.Clients = &downstream.ClientAuth{Required: t.Required, Roots: clients.Roots(), Verify: clients.VerifyConnection}
+	}
+	return loaded, nil
 }
 
 // checkStaysProtected rejects a configuration without keys while the listener is reachable from other machines. Such a

@@ -161,12 +161,12 @@ func New(ctx context.Context, o Options) (*Server, error) {
 	s.admission = admission.New(limits, s.metrics, s.log)
 	s.shadowContext, s.cancelShadows = context.WithCancelCause(context.Background())
 	s.thinking = thinking.NewMemory(machine.Share(thinking.DefaultMaxSize), thinking.DefaultTTL, o.Now)
-	certificate, err := cfg.Server.TLS.Load()
+	tls, err := loadTLS(cfg.Server.TLS)
 	if err != nil {
 		return nil, &BuildError{err}
 	}
 	s.clients = downstream.New(downstream.Options{
-		Limits: connLimits(limits), Certificate: certificate, Log: s.log, HTTPSRequired: failure.HTTPSRequired, Panicked: s.logAnyPanic,
+		Limits: connLimits(limits), TLS: tls, Log: s.log, HTTPSRequired: failure.HTTPSRequired, Panicked: s.logAnyPanic,
 	})
 	s.books, err = accounting.Open(cfg, accounting.Options{
 		StateDir: o.StateDir, Offline: o.Offline, Redactor: func() *credential.Redactor { return configured.Redactor(cfg) }, Log: o.Log, Now: o.Now,

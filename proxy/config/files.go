@@ -18,6 +18,8 @@ func (c *Config) Files() []string {
 	if t := c.Server.TLS; t != nil {
 		add(t.CertFile)
 		add(t.KeyFile)
+		add(t.ClientCA)
+		add(t.ClientCRL)
 	}
 	for i := range c.Plugins {
 		if p := &c.Plugins[i]; p.InUse && p.Reference.Registry == "" {

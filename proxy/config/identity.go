@@ -21,10 +21,10 @@ type Issuer struct {
 	Pos       Position
 }
 
-// Identity is an entry of [[identities]]: which tokens are accepted, and what their principals may do. The first entry
-// that matches a token applies.
+// Identity is an entry of [[identities]]: which tokens or client certificates are accepted, and what their principals may
+// do. The first entry that matches a token applies.
 type Identity struct {
-	Issuer      int          // index into Config.Issuers
+	Issuer      int          // index into Config.Issuers, or ByCertificate
 	Claims      []ClaimMatch // all of which must match
 	Name        Template     // of the principal
 	Team        Template     // "" for no team
@@ -85,6 +85,8 @@ func (l *loader) issuers(tables []table) {
 		if name, n := t.required("name"); n != nil {
 			if err := checkName(name); err != nil {
 				t.fail(n, "name", "%s: %v", show(n), err)
+			} else if name == CertificateIssuer {
+				t.fail(n, "name", "%s is the issuer of client certificates: use another name", show(n))
 			} else if first, twice := names[name]; twice {
 				t.fail(n, "name", "%s is already the name of issuers[%d]", show(n), first)
 			}
@@ -180,10 +182,16 @@ func (l *loader) identities(tables []table) {
 			for _, s := range l.cfg.Issuers {
 				known = append(known, s.Name)
 			}
-			if d.Issuer = slices.Index(known, name); d.Issuer < 0 {
+			switch d.Issuer = slices.Index(known, name); {
+			case name == CertificateIssuer:
+				d.Issuer = ByCertificate
+				if !l.cfg.Server.TLS.asksClients() {
+					t.fail(n, "issuer", "%s needs client_ca in [server.tls]", show(n))
+				}
+			case d.Issuer < 0:
 				t.fail(n, "issuer", "unknown issuer %s%s; declare issuers with [[issuers]]", show(n), suggest(name, known))
 				d.Issuer = 0
-			} else {
+			default:
 				used[d.Issuer] = true
 			}
 		}
@@ -197,6 +205,9 @@ func (l *loader) identities(tables []table) {
 		}
 		d.Team = t.template("team")
 		d.TeamDefault = l.teamDefault(t, d.Team)
+		if d.Issuer == ByCertificate {
+			t.checkCertificateClaims(&d)
+		}
 		if d.Pseudonym = t.bool("pseudonym", false); d.Pseudonym {
 			l.pseudonyms = append(l.pseudonyms, *t)
 		}
@@ -210,9 +221,35 @@ func (l *loader) identities(tables []table) {
 		t.finish()
 		l.cfg.Identities = append(l.cfg.Identities, d)
 	}
+	if l.cfg.Server.TLS.asksClients() && !l.cfg.Server.TLS.Required && !slices.ContainsFunc(l.cfg.Identities, func(d Identity) bool { return d.Issuer == ByCertificate }) {
+		l.d.warnings = append(l.d.warnings, newError(l.d.file, Position{}, "server.tls.client_ca", "no [[identities]] accept client certificates"))
+	}
 	for i, is := range used {
 		if s := &l.cfg.Issuers[i]; !is {
 			l.d.warnings = append(l.d.warnings, newError(l.d.file, s.Pos, keyOf("issuers", i, "name"), "no [[identities]] accept tokens of the issuer"))
+		}
+	}
+}
+
+// CertificateClaims are what an entry of [[identities]] can name of a client certificate: its names of each kind, the
+// distinguished name of its subject, and the common name in that.
+var CertificateClaims = []string{"san.uri", "san.dns", "san.email", "subject", "subject.cn"}
+
+// checkCertificateClaims checks that client certificates have the claims that an entry names.
+func (t *table) checkCertificateClaims(d *Identity) {
+	check := func(member, claim string) {
+		if !slices.Contains(CertificateClaims, claim) {
+			t.fail(t.lookUp(member), member, "certificates have no %q%s: want %s", claim, suggest(claim, CertificateClaims), alternatives(CertificateClaims))
+		}
+	}
+	for _, m := range d.Claims {
+		check("when", m.Claim)
+	}
+	for member, template := range map[string]Template{"name": d.Name, "team": d.Team} {
+		for i, part := range template.Parts() {
+			if i%2 == 1 {
+				check(member, part)
+			}
 		}
 	}
 }
@@ -338,11 +375,12 @@ func (l *loader) checkPseudonyms() {
 // mayBePrincipal reports whether a pattern of key names can match a principal, whose name begins with that of its issuer
 // and a colon.
 func (c *Config) mayBePrincipal(g Glob) bool {
-	return slices.ContainsFunc(c.Issuers, func(s Issuer) bool {
+	may := func(issuer string) bool {
 		own, _, found := strings.Cut(string(g), ":")
 		if before, _, star := strings.Cut(string(g), "*"); star && (!found || len(before) < len(own)) {
-			return strings.HasPrefix(s.Name+":", before) || strings.HasPrefix(before, s.Name+":")
+			return strings.HasPrefix(issuer+":", before) || strings.HasPrefix(before, issuer+":")
 		}
-		return found && own == s.Name
-	})
+		return found && own == issuer
+	}
+	return slices.ContainsFunc(c.Issuers, func(s Issuer) bool { return may(s.Name) }) || c.Server.TLS.asksClients() && may(CertificateIssuer)
 }

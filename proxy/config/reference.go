@@ -100,6 +100,9 @@ var settings = []Setting{
 	{"server.tls", TypeTable, "", "", "Certificate to serve HTTPS with. Unset means plain HTTP. Changed files are reloaded with the configuration."},
 	{"server.tls.cert", TypeString, "", "", "Required. PEM file with the certificate, followed by its intermediates. Relative to the configuration file."},
 	{"server.tls.key", TypeString, "", "", "Required. PEM file with the private key. Relative to the configuration file."},
+	{"server.tls.client_ca", TypeString, "", "", "PEM file with the authorities of client certificates. Clients are then asked for one, which identifies those that present no key: see [client certificates](identity.md#client-certificates)."},
+	{"server.tls.client", TypeString, `"request" or "require"`, "", "Whether connections without a client certificate are refused (`require`) or accepted (`request`, the default). Invalid certificates always are."},
+	{"server.tls.client_crl", TypeString, "", "", "File with revocation lists of the authorities in `client_ca`, in PEM, or one in DER. Their certificates are refused, also on open connections."},
 	{"server.max_body", TypeSize, "1KiB to 1GiB", `"32MiB"`, "Maximum size of a request body. Larger requests get 413. On a machine with little memory, the maximum is lower unless `max_body_memory` is set."},
 	{"server.max_conns", TypeInteger, "1 to 1048576", "", "Maximum client connections. Default: what memory and file descriptors allow, at most 16384."},
 	{"server.max_requests", TypeInteger, "1 to 1048576", "", "Maximum chat completions in flight, streams included. Further requests get 503, or wait if their key is within its fair share. Default: what memory and file descriptors allow, at most 16384."},
@@ -205,7 +208,7 @@ var settings = []Setting{
 	{"issuers[].stale", TypeDuration, "1m to 720h", `"24h"`, "How long keys are used after they were last fetched, if the issuer cannot be reached."},
 
 	{"identities", TypeTables, "", "", "Rules for tokens of `[[issuers]]`: which are accepted, and what their principals may do. The first rule that matches a token applies; a token that none matches gets 403."},
-	{"identities[].issuer", TypeString, "", "", "Required. Name of the issuer, one of `[[issuers]]`."},
+	{"identities[].issuer", TypeString, "", "", "Required. Name of the issuer, one of `[[issuers]]`, or `certificate` for client certificates."},
 	{"identities[].when", TypeTable, "", "", "Condition for tokens. Unset matches every token of the issuer."},
 	{"identities[].when.claim", TypeTable, "", "", "Claims that the token must have, all of them, with patterns of which one must match: `{ groups = [\"ai-*\"] }`. Of an array, one element must match. A name that begins with `/` is a JSON Pointer: `{ \"/kubernetes.io/namespace\" = [\"prod\"] }`."},
 	{"identities[].name", TypeString, "", "", "Required. Name of the principal, which has limits and budgets of its own, with claims in braces: `{sub}`, `{/kubernetes.io/namespace}`. In logs and in the ledger it follows the name of the issuer and a colon."},

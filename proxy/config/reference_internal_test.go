@@ -19,7 +19,7 @@ func TestReferenceHasEveryKey(t *testing.T) {
 	decoded := map[string]bool{}
 	for _, auth := range []string{`{ secret = "sk-12345678" }`, `{ secret = { file = "f" } }`, `{ aws = { } }`, `{ google = { } }`} {
 		text := `
-			server.tls = { cert = "c", key = "k" }
+			server.tls = { cert = "c", key = "k", client_ca = "a" }
 			[[teams]]
 			budgets = [{ }]
 			[[keys]]

@@ -192,7 +192,10 @@ func (l *loader) resolveAuth() {
 }
 
 // authenticates reports whether there is anything that a client can authenticate with.
-func (c *Config) authenticates() bool { return len(c.Keys) > 0 || len(c.Issuers) > 0 }
+func (c *Config) authenticates() bool { return len(c.Keys) > 0 || c.identifies() }
+
+// identifies reports whether there may be principals: holders of tokens or of client certificates.
+func (c *Config) identifies() bool { return len(c.Issuers) > 0 || c.Server.TLS.asksClients() }
 
 // ShippedKey is the client key of the gateway.toml that is shipped with the gateway. It is public.
 const ShippedKey = "sk-local"

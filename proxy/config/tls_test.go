@@ -1,11 +1,16 @@
 package config_test
 
 import (
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/pem"
 	"fmt"
 	"io/fs"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/sluice-gateway/sluice/proxy/config"
 	"github.com/sluice-gateway/sluice/proxy/proxytest/certtest"
@@ -56,6 +61,74 @@ func TestTLS(t *testing.T) {
 			}
 			if strings.Contains(got, string(good.Key[40:60])) {
 				t.Errorf("the private key is shown: %s", got)
+			}
+		})
+	}
+}
+
+// TestClientCertificates checks the keys about client certificates and their files, and that the files are watched.
+func TestClientCertificates(t *testing.T) {
+	pair := certtest.Valid(t)
+	root, stranger := certtest.NewAuthority(t, "root"), certtest.NewAuthority(t, "stranger")
+	outdated := func(l *x509.RevocationList) { l.NextUpdate = l.ThisUpdate.Add(time.Minute) }
+	partial := func(l *x509.RevocationList) {
+		l.ExtraExtensions = []pkix.Extension{{Id: []int{2, 5, 29, 27}, Critical: true, Value: []byte{2, 1, 1}}}
+	}
+	const (
+		table    = "[server.tls]\ncert = \"cert.pem\"\nkey = \"key.pem\"\n"
+		ca       = "client_ca = \"ca.pem\"\n"
+		crl      = "client_crl = \"crl\"\n"
+		identity = "[[identities]]\nissuer = \"certificate\"\nname = \"{san.uri}\"\n"
+	)
+	der, _ := pem.Decode(root.Revoke(nil))
+	for _, c := range []struct {
+		name, text string
+		ca, crl    []byte
+		want       string // error or warning; "" for neither
+	}{
+		{"authorities", table + ca + identity, root.PEM(), nil, ""},
+		{"two authorities", table + ca + identity, slices.Concat(root.PEM(), stranger.PEM()), nil, ""},
+		{"required", table + ca + "client = \"require\"\n", root.PEM(), nil, ""},
+		{"a list", table + ca + crl + identity, root.PEM(), root.Revoke(nil), ""},
+		{"a list in DER", table + ca + crl + identity, root.PEM(), der.Bytes, ""},
+		{"two lists", table + ca + crl + identity, slices.Concat(root.PEM(), stranger.PEM()), slices.Concat(root.Revoke(nil), stranger.Revoke(nil)), ""},
+		{"no rule", table + ca, root.PEM(), nil, "server.tls.client_ca: no [[identities]] accept client certificates"},
+		{"no authorities", table + identity, nil, nil, "5:10: identities[0].issuer: \"certificate\" needs client_ca in [server.tls]"},
+		{"no TLS", identity, nil, nil, "2:10: identities[0].issuer: \"certificate\" needs client_ca in [server.tls]"},
+		{"a missing file", table + ca, nil, nil, "4:13: server.tls.client_ca: \"ca.pem\": file does not exist"},
+		{"an empty file", table + ca, []byte("x"), nil, "4:13: server.tls.client_ca: \"ca.pem\": contains no PEM certificate"},
+		{"not an authority", table + ca, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: root.Client(nil).Certificate[0]}), nil, "4:13: server.tls.client_ca: \"ca.pem\": the certificate of  is not that of an authority"},
+		{"a missing list", table + ca + crl, root.PEM(), nil, "5:14: server.tls.client_crl: \"crl\": file does not exist"},
+		{"not a list", table + ca + crl, root.PEM(), []byte("x"), "5:14: server.tls.client_crl: \"crl\": is not a revocation list in PEM or DER"},
+		{"a list of another authority", table + ca + crl, root.PEM(), stranger.Revoke(nil), "5:14: server.tls.client_crl: \"crl\": the list of CN=stranger is not signed by an authority in client_ca"},
+		{"a forged list", table + ca + crl, root.PEM(), certtest.NewAuthority(t, "root").Revoke(nil), "5:14: server.tls.client_crl: \"crl\": the list of CN=root is not signed by an authority in client_ca"},
+		{"a part of a list", table + ca + crl, root.PEM(), root.Revoke(partial), "5:14: server.tls.client_crl: \"crl\": the list of CN=root has the critical extension 2.5.29.27, which is not supported: want complete lists"},
+		{"an old list", table + ca + crl + identity, root.PEM(), root.Revoke(outdated), "5:14: server.tls.client_crl: the list of CN=root should have been replaced by "},
+		{"a list without authorities", table + crl, nil, root.Revoke(nil), "4:14: server.tls.client_crl: needs client_ca"},
+		{"require without authorities", table + "client = \"require\"\n", nil, nil, "4:10: server.tls.client: needs client_ca"},
+		{"an unknown name", table + ca + "[[identities]]\nissuer = \"certificate\"\nname = \"{sub}\"\n", root.PEM(), nil, "7:8: identities[0].name: certificates have no \"sub\": want san.uri, san.dns, san.email, subject or subject.cn"},
+		{"an issuer of this name", "[[issuers]]\nname = \"certificate\"\nurl = \"https://x.example\"\naudience = \"a\"\n", nil, nil, "2:8: issuers[0].name: \"certificate\" is the issuer of client certificates: use another name"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			files := map[string][]byte{"cert.pem": pair.Cert, "key.pem": pair.Key, "ca.pem": c.ca, "crl": c.crl}
+			cfg, err := config.Parse("/etc/sluice/gateway.toml", []byte(c.text), config.Options{Bundled: bundled, Now: time.Now(), ReadFile: func(name string) ([]byte, error) {
+				if data := files[filepath.Base(name)]; data != nil {
+					return data, nil
+				}
+				return nil, &fs.PathError{Op: "open", Path: name, Err: fs.ErrNotExist}
+			}})
+			got := ""
+			switch {
+			case err != nil:
+				got = err.Error()
+			case len(cfg.Warnings) > 0:
+				got = cfg.Warnings.Error()
+			}
+			if (c.want == "") != (got == "") || !strings.Contains(got, c.want) {
+				t.Errorf("got %q, want %q", got, c.want)
+			}
+			if err == nil && c.crl != nil && !slices.Contains(cfg.Files(), "/etc/sluice/crl") {
+				t.Errorf("the list is not watched: %v", cfg.Files())
 			}
 		})
 	}

@@ -190,7 +190,7 @@ func (l *loader) reachable(t *table, w *When) {
 			return slices.ContainsFunc(c.Teams, func(team Team) bool { return g.Match(team.Name) })
 		}, l.teamList)
 	}
-	if len(w.Claims) > 0 && len(c.Issuers) == 0 {
+	if len(w.Claims) > 0 && !c.identifies() {
 		t.fail(t.lookUp("claim"), "claim", "never matches: there are no [[issuers]]")
 	}
 	if c.Server.Auth == AuthNone || len(c.Keys) == 0 {

@@ -14,6 +14,7 @@ import (
 	"bytes"
 	"crypto/sha256"
 	"crypto/subtle"
+	"crypto/x509"
 	"errors"
 	"hash/fnv"
 	"io"
@@ -38,6 +39,25 @@ type Verifier interface {
 	// Verify returns the key of a token's holder, or the error to respond with. It returns neither if the text is not a
 	// token. digest is the SHA-256 of text, which Verify does not retain.
 	Verify(text []byte, digest config.Digest, now time.Time) (*Key, *apierror.Error)
+
+	// VerifyCertificate returns the key of the holder of a client certificate, or the error to respond with. It returns
+	// neither if certificates do not authenticate clients. chain is what the client has presented, its own certificate
+	// first, with the SHA-256 of that.
+	VerifyCertificate(chain []*x509.Certificate, digest config.Digest, now time.Time) (*Key, *apierror.Error)
+	// AcceptsCertificates reports whether certificates authenticate clients.
+	AcceptsCertificates() bool
+}
+
+// AcceptsCertificates reports whether clients that present no key can be authenticated by their certificates.
+func (k *Keys) AcceptsCertificates() bool { return k.tokens != nil && k.tokens.AcceptsCertificates() }
+
+// AuthenticateCertificate returns the key of the holder of a client certificate. It returns neither a key nor an error if
+// certificates do not authenticate clients.
+func (k *Keys) AuthenticateCertificate(chain []*x509.Certificate, digest config.Digest, now time.Time) (*Key, *apierror.Error) {
+	if len(chain) == 0 || k.tokens == nil {
+		return nil, nil
+	}
+	return k.tokens.VerifyCertificate(chain, digest, now)
 }
 
 // Key is one client key, or a principal: the holder of a token, who has the rights and limits of an entry of

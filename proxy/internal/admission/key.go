@@ -1,6 +1,8 @@
 package admission
 
 import (
+	"crypto/sha256"
+	"crypto/x509"
 	"errors"
 	"fmt"
 	"net/netip"
@@ -20,6 +22,17 @@ func (c *Controller) authenticate(r *Arrival) (*access.Key, *apierror.Error) {
 		return access.Anonymous(), nil
 	}
 	key, e := findKey(r)
+	if e != nil && e.Code == "missing_api_key" && r.Keys.AcceptsCertificates() {
+		if r.Ctx == nil {
+			return access.Anonymous(), nil // before the request is handled, its connection is unknown
+		}
+		if conn, ok := r.Ctx.Conn().(certified); ok {
+			chain, digest := conn.ClientCertificates()
+			if by, refused := r.Keys.AuthenticateCertificate(chain, digest, r.Now); by != nil || refused != nil {
+				key, e = by, refused
+			}
+		}
+	}
 	switch {
 	case e != nil && r.Ctx != nil:
 		return nil, c.recordWrongKey(r, e)
@@ -29,6 +42,11 @@ func (c *Controller) authenticate(r *Arrival) (*access.Key, *apierror.Error) {
 		r.Record.Key, r.Record.Team, r.Record.Series = key.Name(), key.Team(), key.Series()
 	}
 	return key, nil
+}
+
+// certified is a connection whose client may have presented a certificate.
+type certified interface {
+	ClientCertificates() ([]*x509.Certificate, [sha256.Size]byte)
 }
 
 // findKey finds the client's key in the headers that may contain it.
@@ -107,7 +125,7 @@ func refusalReason(e *apierror.Error) telemetry.Refusal {
 		return telemetry.RefusedMissing
 	case e.Code == "duplicate_authorization":
 		return telemetry.RefusedTwice
-	case e.Code == "invalid_token":
+	case e.Code == "invalid_token", e.Code == "invalid_certificate":
 		return telemetry.RefusedToken
 	case e.Code == "token_expired":
 		return telemetry.RefusedExpired

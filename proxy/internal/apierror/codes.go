@@ -83,6 +83,7 @@ var codes = []Code{
 	{"content_policy_violation", 400, NextNo, "The provider's content policy rejected the request.", "Change the prompt."},
 	{"missing_api_key", 401, NextNo, "The request has no API key.", "Send the key as `Authorization: Bearer KEY`."},
 	{"invalid_api_key", 401, NextNo, "The API key is unknown, malformed, disabled, expired or not valid yet.", "Check the key; the log has the reason."},
+	{"invalid_certificate", 401, NextNo, "The client certificate has expired, has been revoked, or is not one of `server.tls.client_ca` any more, while its connection was open.", "Connect with a new certificate; the log has the reason."},
 	{"invalid_token", 401, NextNo, "The token is malformed or not signed by its issuer, or not for this gateway.", "Check the token's issuer, audience and algorithm; the log has the reason."},
 	{"token_expired", 401, NextNo, "The token has expired, or is not valid yet.", "Sign in again, or request a new token."},
 	{"identity_not_allowed", 403, NextNo, "The token is valid, but no entry of `[[identities]]` accepts it, or its claims give neither a name nor a team.", "The log has the reason; the operator must change `[[identities]]`, or what the identity provider puts into tokens."},

@@ -1,7 +1,6 @@
 package downstream
 
 import (
-	"crypto/tls"
 	"errors"
 	"net"
 	"os"
@@ -16,7 +15,7 @@ import (
 type Conn struct {
 	net.Conn                 // the socket, or TLS on top of it
 	socket       socket      // below TLS
-	tls          *tls.Conn   // nil for plain HTTP
+	tls          *tlsConn    // nil for plain HTTP
 	inHandshake  atomic.Bool // a TLS handshake is in progress
 	inputStarted bool        // the TLS handshake is complete, or without TLS, the first bytes have arrived
 

@@ -10,7 +10,6 @@ package downstream
 
 import (
 	"context"
-	"crypto/tls"
 	"log/slog"
 	"net"
 	"sync"
@@ -30,9 +29,9 @@ type Limits struct {
 
 // Options configure Conns.
 type Options struct {
-	Limits      Limits
-	Certificate *tls.Certificate // nil means plain HTTP
-	Log         *slog.Logger
+	Limits Limits
+	TLS    *TLS // nil means plain HTTP
+	Log    *slog.Logger
 	// HTTPSRequired returns the response to an HTTP request on a TLS port.
 	HTTPSRequired func() []byte
 	// Panicked receives panics in TakeBuffered, which runs on a goroutine of fasthttp.
@@ -58,8 +57,8 @@ type Conns struct {
 func New(o Options) *Conns {
 	g := &Conns{options: o, all: make(map[*Conn]struct{})}
 	g.SetLimits(o.Limits)
-	if o.Certificate != nil {
-		g.tls = newTLSServer(o.Certificate)
+	if o.TLS != nil {
+		g.tls = newTLSServer(o.TLS)
 	}
 	return g
 }
@@ -75,11 +74,11 @@ func (g *Conns) CertificateExpiry() time.Time {
 	return g.tls.certificate.Load().Leaf.NotAfter
 }
 
-// SetCertificate replaces the certificate for future handshakes. It has no effect if New was called without a
-// certificate.
-func (g *Conns) SetCertificate(c *tls.Certificate) {
+// SetTLS replaces the certificate, and what is asked of clients, for future handshakes. It has no effect if New was
+// called without TLS.
+func (g *Conns) SetTLS(t *TLS) {
 	if g.tls != nil {
-		g.tls.certificate.Store(c)
+		g.tls.set(t)
 	}
 }
 

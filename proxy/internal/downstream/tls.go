@@ -1,27 +1,80 @@
 package downstream
 
 import (
+	"crypto/sha256"
 	"crypto/tls"
+	"crypto/x509"
 	"errors"
 	"sync/atomic"
 	"time"
 )
 
-// tlsServer is the TLS configuration for clients' connections. Its certificate can be replaced while it is in use.
+// TLS is what the gateway presents to clients, and what it asks of them.
+type TLS struct {
+	Certificate *tls.Certificate
+	Clients     *ClientAuth // nil if clients are not asked for a certificate
+}
+
+// ClientAuth decides which clients' certificates are valid.
+type ClientAuth struct {
+	Required bool // connections without a certificate are refused
+	Roots    *x509.CertPool
+	Verify   func(tls.ConnectionState) error // is called when Roots verify the certificate, also for resumed sessions
+}
+
+// tlsServer is the TLS configuration for clients' connections. It can be replaced while it is in use.
 type tlsServer struct {
-	config      *tls.Config
+	config      atomic.Pointer[tls.Config]
 	certificate atomic.Pointer[tls.Certificate]
 }
 
-func newTLSServer(certificate *tls.Certificate) *tlsServer {
+func newTLSServer(t *TLS) *tlsServer {
 	s := new(tlsServer)
-	s.certificate.Store(certificate)
-	s.config = &tls.Config{
+	s.set(t)
+	return s
+}
+
+// set replaces the configuration for future handshakes.
+func (s *tlsServer) set(t *TLS) {
+	s.certificate.Store(t.Certificate)
+	if old := s.config.Load(); old != nil && old.ClientAuth == tls.NoClientCert && t.Clients == nil {
+		return // clients can go on resuming their sessions
+	}
+	c := &tls.Config{
 		MinVersion:     tls.VersionTLS12,
 		NextProtos:     []string{"http/1.1"},
 		GetCertificate: func(*tls.ClientHelloInfo) (*tls.Certificate, error) { return s.certificate.Load(), nil },
 	}
-	return s
+	if t.Clients != nil {
+		c.ClientAuth, c.ClientCAs = tls.VerifyClientCertIfGiven, t.Clients.Roots
+		if t.Clients.Required {
+			c.ClientAuth = tls.RequireAndVerifyClientCert
+		}
+		c.VerifyConnection = t.Clients.Verify
+	}
+	s.config.Store(c)
+}
+
+// tlsConn is a connection with TLS.
+type tlsConn struct {
+	*tls.Conn
+	peer   []*x509.Certificate // the client's; unknown before ClientCertificates is called
+	digest [sha256.Size]byte   // of the first
+}
+
+// ClientCertificates returns the certificates that the client has presented, its own first, and the digest of its own.
+// Without any they are nil.
+func (c *Conn) ClientCertificates() ([]*x509.Certificate, [sha256.Size]byte) {
+	t := c.tls
+	if t == nil {
+		return nil, [sha256.Size]byte{}
+	}
+	if t.peer == nil {
+		if t.peer = t.ConnectionState().PeerCertificates; len(t.peer) > 0 {
+			t.digest = sha256.Sum256(t.peer[0].Raw)
+		}
+	}
+	return t.peer, t.digest
 }
 
 // handshakes counts connections that never got as far as a request, because the handshake failed or the client spoke
@@ -50,8 +103,8 @@ const maxHandshake = 10 * time.Second
 
 // startTLS puts TLS on top of the socket. The first read performs the handshake, on the connection's own goroutine.
 func (c *Conn) startTLS(s *tlsServer) {
-	c.tls = tls.Server(&c.socket, s.config)
-	c.Conn = c.tls
+	c.tls = &tlsConn{Conn: tls.Server(&c.socket, s.config.Load())}
+	c.Conn = c.tls.Conn
 }
 
 // handshake performs the TLS handshake. It reports false if that failed; the client has then been sent an alert, or a

@@ -1,9 +1,10 @@
-// Package identity authenticates clients by the tokens of identity providers (JSON Web Tokens, RFC 7519), and turns a
-// token into a principal: an access.Key whose name, team, models, limits and budgets follow from the token's claims and
-// [[identities]].
+// Package identity authenticates clients by the tokens of identity providers (JSON Web Tokens, RFC 7519) and by client
+// certificates, and turns them into principals: an access.Key whose name, team, models, limits and budgets follow from the
+// claims of the token, or the names in the certificate, and [[identities]].
 //
-// It owns what is accepted as a token (token.go), the issuers' keys (jwk.go, keyset.go) and the rules (rules.go). It
-// reads no headers, counts nothing that a principal uses, and never passes a token on.
+// It owns what is accepted as a token (token.go) and as a certificate (certificate.go), the issuers' keys (jwk.go,
+// keyset.go) and the rules (rules.go). It reads no headers, counts nothing that a principal uses, and never passes a token
+// on.
 //
 // A token is accepted only if it is unambiguous: header and claims are parsed by package jsondoc, which refuses duplicate
 // members, before anything else reads them. The algorithm is a property of the issuer's key, never of the token.
@@ -63,13 +64,14 @@ const (
 	verifiedMemory = 32 << 20
 )
 
-// Verifier verifies tokens under one configuration.
+// Verifier verifies tokens and certificates under one configuration.
 type Verifier struct {
-	issuers  map[string]*issuer // by the claim iss
-	rules    []rule
-	verified *fairlru.Cache[*verified] // by the digest of the whole token
-	sources  []*source
-	d        *Directory
+	issuers      map[string]*issuer // by the claim iss
+	certificates *Certificates      // nil if they do not authenticate clients
+	rules        []rule
+	verified     *fairlru.Cache[*verified] // by the digest of the whole token or certificate
+	sources      []*source
+	d            *Directory
 }
 
 // issuer is an entry of [[issuers]].
@@ -79,20 +81,21 @@ type issuer struct {
 	source *source
 }
 
-// verified is a token that has been verified.
+// verified is a token or certificate that has been verified.
 type verified struct {
 	key   *access.Key
 	until time.Time // when it must be verified again
 }
 
-// Open returns a verifier for the issuers and identities of a configuration; nil if there are no issuers. The keys of
-// issuers that are new are fetched in the background.
+// Open returns a verifier for the issuers, client certificates and identities of a configuration; nil if there are
+// neither issuers nor client certificates. The keys of issuers that are new are fetched in the background.
 func (d *Directory) Open(cfg *config.Config) (*Verifier, error) {
-	if len(cfg.Issuers) == 0 {
-		return nil, nil
+	certificates, err := LoadCertificates(cfg.Server.TLS)
+	if err != nil || len(cfg.Issuers) == 0 && certificates == nil {
+		return nil, err
 	}
 	v := &Verifier{
-		issuers: make(map[string]*issuer, len(cfg.Issuers)), rules: newRules(cfg), d: d,
+		issuers: make(map[string]*issuer, len(cfg.Issuers)), certificates: certificates, rules: newRules(cfg), d: d,
 		verified: fairlru.New[*verified](verifiedMemory, verifiedTime, d.o.Now),
 	}
 	var errs []error
@@ -167,10 +170,16 @@ func (v *Verifier) Verify(text []byte, digest config.Digest, now time.Time) (*ac
 	if !looksLikeToken(text) {
 		return nil, nil
 	}
+	return v.cached(digest, now, func() (*access.Key, time.Time, error) { return v.verify(text, now) })
+}
+
+// cached returns the principal of a token or certificate with a digest, which verify verifies unless that has been done
+// before.
+func (v *Verifier) cached(digest config.Digest, now time.Time, verify func() (*access.Key, time.Time, error)) (*access.Key, *apierror.Error) {
 	if known, ok := v.verified.Find(digest[:]); ok && now.Before(known.until) {
 		return known.key, nil
 	}
-	key, until, err := v.verify(text, now)
+	key, until, err := verify()
 	if err != nil {
 		return nil, refusal(err)
 	}
@@ -212,18 +221,21 @@ func (v *Verifier) verify(text []byte, now time.Time) (*access.Key, time.Time, e
 	if err := t.checkTime(now); err != nil {
 		return fail(Expired, err)
 	}
-	for i := range v.rules {
-		r := &v.rules[i]
-		if r.config.Issuer != from.index || !r.matches(&t) {
-			continue
-		}
-		key, err := r.principal(&t, from.config)
-		if err != nil {
-			return fail(NotAllowed, err)
-		}
-		return key, t.expires.Add(skew), nil
+	principal, err := v.principal(from.index, &t, from.config)
+	if err != nil {
+		return fail(NotAllowed, err)
 	}
-	return fail(NotAllowed, errNoRule)
+	return principal, t.expires.Add(skew), nil
+}
+
+// principal returns the principal with these claims, by the first rule that matches. issuer is that of the rules.
+func (v *Verifier) principal(issuer int, c claimant, from *config.Issuer) (*access.Key, error) {
+	for i := range v.rules {
+		if r := &v.rules[i]; r.config.Issuer == issuer && r.matches(c) {
+			return r.principal(c, from)
+		}
+	}
+	return nil, errNoRule
 }
 
 func earlier(a, b time.Time) time.Time {
@@ -242,9 +254,11 @@ const (
 	Expired                 // a token of the issuer, outside of its validity
 	NotAllowed              // a valid token that no rule accepts
 	Unavailable             // the issuer's keys cannot be fetched
+
+	InvalidCertificate // not a valid certificate of a configured authority
 )
 
-// Error is the cause of refusing a token, for the log. It contains nothing of the token.
+// Error is the cause of refusing a token or certificate, for the log. It contains nothing of the token.
 type Error struct {
 	Code   Code
 	Issuer string // "" if it is unknown
@@ -252,7 +266,10 @@ type Error struct {
 }
 
 func (e *Error) Error() string {
-	if e.Issuer == "" {
+	switch {
+	case e.Code == InvalidCertificate, e.Issuer == config.CertificateIssuer:
+		return "client certificate: " + e.Cause.Error()
+	case e.Issuer == "":
 		return "token: " + e.Cause.Error()
 	}
 	return "token of issuer " + e.Issuer + ": " + e.Cause.Error()
@@ -276,6 +293,11 @@ func refusal(err error) *apierror.Error {
 	case NotAllowed:
 		e.Status, e.Code, e.Authenticate, e.NoRetry = 403, "identity_not_allowed", false, true
 		e.Message = "The token is valid, but its holder may not use this gateway."
+		if refused.Issuer == config.CertificateIssuer {
+			e.Message = "The client certificate is valid, but its holder may not use this gateway."
+		}
+	case InvalidCertificate:
+		e.Code, e.Message = "invalid_certificate", "The client certificate is not valid."
 	case Unavailable:
 		e.Status, e.Kind, e.Code, e.Authenticate, e.RetryAfter = 503, apierror.KindServiceUnavailable, "identity_unavailable", false, 5*time.Second
 		e.Message = "The token cannot be checked, because the keys of its issuer cannot be fetched."

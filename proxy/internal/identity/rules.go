@@ -33,8 +33,14 @@ func newRules(cfg *config.Config) []rule {
 	return rules
 }
 
-// matches reports whether a token has all claims of the rule's condition.
-func (r *rule) matches(t *token) bool {
+// claimant is who asks, by the claims of a token or the names in a certificate.
+type claimant interface {
+	claimTexts(name string) []string             // of the claim, or of its elements
+	claimOne(name string) (text string, ok bool) // of a claim with one text
+}
+
+// matches reports whether a token or certificate has all claims of the rule's condition.
+func (r *rule) matches(t claimant) bool {
 	for i := range r.config.Claims {
 		m := &r.config.Claims[i]
 		if !slices.ContainsFunc(t.claimTexts(m.Claim), func(text string) bool {
@@ -51,16 +57,16 @@ var (
 	errTeam = errors.New("the team of the principal is not one of [[teams]], and team_default is not set")
 )
 
-// principal returns the principal of a token.
-func (r *rule) principal(t *token, from *config.Issuer) (*access.Key, error) {
-	name, err := t.fill(r.name)
+// principal returns the principal of a token or certificate.
+func (r *rule) principal(t claimant, from *config.Issuer) (*access.Key, error) {
+	name, err := fill(t, r.name)
 	if err != nil {
 		return nil, err
 	}
 	if !config.PrincipalName(name) {
 		return nil, errName
 	}
-	team, err := t.fill(r.team)
+	team, err := fill(t, r.team)
 	if r.config.TeamDefault == "" && err != nil {
 		return nil, err
 	}
@@ -87,8 +93,8 @@ func (r *rule) principal(t *token, from *config.Issuer) (*access.Key, error) {
 	return r.make(p), nil
 }
 
-// fill returns the text of a template for a token.
-func (t *token) fill(parts []string) (string, error) {
+// fill returns the text of a template.
+func fill(t claimant, parts []string) (string, error) {
 	if len(parts) == 1 {
 		return parts[0], nil
 	}
@@ -98,9 +104,9 @@ func (t *token) fill(parts []string) (string, error) {
 			b.WriteString(part)
 			continue
 		}
-		text, ok := claimText(t.claim(part))
+		text, ok := t.claimOne(part)
 		if !ok || text == "" {
-			return "", fmt.Errorf("the claim %s is missing, or not a text", part)
+			return "", fmt.Errorf("the claim %s is missing, or not one text", part)
 		}
 		b.WriteString(text)
 	}

@@ -206,6 +206,9 @@ func (t *token) claimTexts(name string) (all []string) {
 	return all
 }
 
+// claimOne returns the text of a scalar claim.
+func (t *token) claimOne(name string) (string, bool) { return claimText(t.claim(name)) }
+
 // claimText returns the text of a scalar claim. ok is false for any other value.
 func claimText(v jsondoc.Value) (text string, ok bool) {
 	switch v.Kind() {

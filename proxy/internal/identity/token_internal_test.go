@@ -126,7 +126,7 @@ func FuzzToken(f *testing.F) {
 		}
 		_ = got.checkAudience([]string{"x"})
 		_ = got.checkTime(time.Unix(1e9, 0))
-		_, _ = got.fill([]string{"", "sub", "/", "/a/b", ""})
+		_, _ = fill(&got, []string{"", "sub", "/", "/a/b", ""})
 	})
 }
 

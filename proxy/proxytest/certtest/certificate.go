@@ -1,4 +1,4 @@
-// Package certtest makes self-signed certificates for tests of a gateway and its providers.
+// Package certtest makes self-signed certificates for tests of a gateway and its providers, and certificates of clients.
 //
 // It imports no package of the gateway, so that a package's tests do not link the whole gateway.
 //

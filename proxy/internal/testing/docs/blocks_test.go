@@ -14,6 +14,7 @@ import (
 
 	"github.com/sluice-gateway/sluice/plugins"
 	"github.com/sluice-gateway/sluice/proxy/config"
+	"github.com/sluice-gateway/sluice/proxy/proxytest/certtest"
 )
 
 // A block is a fenced block of a document.
@@ -180,6 +181,11 @@ func checkTOML(t *testing.T, text string) error {
 	}
 	if strings.HasPrefix(text, "# prices.toml") {
 		files["prices.toml"], text = text, ""
+	}
+	if strings.Contains(text, "client_ca") {
+		pair, root := certtest.Valid(t), certtest.NewAuthority(t, "clients")
+		files["cert.pem"], files["key.pem"] = string(pair.Cert), string(pair.Key)
+		files["clients.pem"], files["revoked.pem"] = string(root.PEM()), string(root.Revoke(nil))
 	}
 	files["gateway.toml"] = "include = [\"base.toml\"]\n" + withDigests(text)
 	return loadConfig(t, files)

@@ -2,6 +2,7 @@ package e2e_test
 
 import (
 	"crypto/sha256"
+	"crypto/tls"
 	"encoding/hex"
 	"fmt"
 	"os"
@@ -13,6 +14,7 @@ import (
 
 	"github.com/sluice-gateway/sluice/proxy"
 	"github.com/sluice-gateway/sluice/proxy/proxytest"
+	"github.com/sluice-gateway/sluice/proxy/proxytest/certtest"
 	"github.com/sluice-gateway/sluice/proxy/proxytest/issuertest"
 )
 
@@ -79,6 +81,40 @@ func TestIdentityDocument(t *testing.T) {
 			}
 		})
 	}
+	t.Run("certificates", func(t *testing.T) {
+		i := slices.IndexFunc(blocks, func(b []string) bool { return strings.Contains(b[1], "client_ca") })
+		b, dir, root := newBiller(t), t.TempDir(), certtest.NewAuthority(t, "acme.example")
+		certtest.Valid(t).Write(t, dir)
+		worker, gone := root.Client(nil, "spiffe://acme.example/ns/prod/sa/worker"), root.Client(nil, "spiffe://acme.example/ns/prod/sa/gone")
+		for name, data := range map[string][]byte{"clients.pem": root.PEM(), "revoked.pem": root.Revoke(nil, gone.Leaf)} {
+			if err := os.WriteFile(filepath.Join(dir, name), data, 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+		toml := regexp.MustCompile(`"([a-z]+\.pem)"`).ReplaceAllString(blocks[i][1], `"`+dir+`/$1"`)
+		toml = strings.NewReplacer(
+			"${OPENAI_API_KEY}", "sk-upstream-0123456789", "[providers.openai]\n", fmt.Sprintf("[providers.openai]\nbase_url = %q\n", b.URL),
+		).Replace(toml)
+		g := proxytest.Start(t, toml)
+		request := strings.Replace(budgetRequest(10, false), `"m"`, `"gpt-6"`, 1)
+		const name = "certificate:spiffe://acme.example/ns/prod/sa/worker"
+		status, body, id := askWith(t, g, &worker, request)
+		if status != 200 || g.Log.Request(t, id)["key"] != name {
+			t.Errorf("%d %s, log %v", status, body, g.Log.Request(t, id))
+		}
+		if _, list := proxytest.Get(t, g.Admin(t)+"/budgets?scope=key&name="+name); !strings.Contains(list, `"name":"`+name+`"`) {
+			t.Errorf("got budgets %s", list)
+		}
+		other := root.Client(nil, "spiffe://acme.example/ns/test/sa/worker")
+		if status, body, _ := askWith(t, g, &other, request); status != 403 || !strings.Contains(body, "identity_not_allowed") {
+			t.Errorf("another namespace: %d %s", status, body)
+		}
+		for what, c := range map[string]*tls.Certificate{"revoked": &gone, "none": nil} {
+			if status, body, _ := askWith(t, g, c, request); status != 0 {
+				t.Errorf("%s: %d %s, want a failed handshake", what, status, body)
+			}
+		}
+	})
 	t.Run("shop", func(t *testing.T) {
 		i := slices.IndexFunc(blocks, func(b []string) bool { return strings.Contains(b[1], `"shop"`) })
 		b := newBiller(t)
