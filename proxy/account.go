@@ -13,10 +13,12 @@ import (
 	"github.com/valyala/fasthttp"
 
 	"github.com/sluice-gateway/sluice/proxy/config"
+	"github.com/sluice-gateway/sluice/proxy/internal/accounting"
 	"github.com/sluice-gateway/sluice/proxy/internal/apierror"
 	"github.com/sluice-gateway/sluice/proxy/internal/breaker"
 	"github.com/sluice-gateway/sluice/proxy/internal/clientapi"
 	"github.com/sluice-gateway/sluice/proxy/internal/failure"
+	"github.com/sluice-gateway/sluice/proxy/internal/holds"
 	"github.com/sluice-gateway/sluice/proxy/internal/httpfield"
 	"github.com/sluice-gateway/sluice/proxy/internal/journal"
 	"github.com/sluice-gateway/sluice/proxy/internal/recording"
@@ -73,16 +75,16 @@ func (x *completion) countFailed(a *attempt, hedge bool) {
 func (x *completion) addFailed(unknown bool, used spend.Used, shared bool) {
 	x.record.FailedTokens += used.Tokens
 	x.record.FailedCost = x.record.FailedCost.Plus(used.Cost)
-	x.recordUncertain(unknown, used)
+	recordUncertain(&x.record, unknown, used)
 	if shared {
 		x.holds.AddFailed(used)
 	}
 }
 
 // recordUncertain records the part of an attempt's usage that is booked because its outcome is unknown.
-func (x *completion) recordUncertain(unknown bool, used spend.Used) {
-	x.record.Uncertain = x.record.Uncertain || unknown
-	x.record.UncertainCost = x.record.UncertainCost.Plus(used.Uncertain)
+func recordUncertain(r *telemetry.Record, unknown bool, used spend.Used) {
+	r.Uncertain = r.Uncertain || unknown
+	r.UncertainCost = r.UncertainCost.Plus(used.Uncertain)
 }
 
 // respond sends a non-streaming response, or starts a stream, which continues after the handler has returned.
@@ -195,12 +197,12 @@ var warningWords = [abi.WarnKinds]string{abi.WarnDropped: "dropped", abi.WarnCla
 
 // startTape starts to record the attempt if its provider is being recorded.
 func (a *attempt) startTape() {
-	x := a.completion
-	if a.tape = x.server.recorder.Start(a.provider.name); a.tape == nil {
+	x := a.exchange
+	if a.tape = a.services.recorder.Start(a.provider.name); a.tape == nil {
 		return
 	}
 	s := &a.translation.Summary
-	a.tape.Redact = x.generation.newFileRedactor(x.presented)
+	a.tape.Redact = x.configuration.newFileRedactor(x.presented)
 	a.tape.SetRequest(recording.Request{
 		Form: s.Form, ClientForm: s.ClientForm, Betas: s.Betas, Target: s.Target, MaxTokens: s.MaxTokens, DefaultMaxTokens: s.DefaultMaxTokens,
 		Options: s.Options, Stream: x.stream, Body: a.translation.Request.Body,
@@ -232,6 +234,47 @@ func (a *attempt) endTape(err error) {
 	}
 	a.tape.End(how)
 	a.tape = nil
+}
+
+// endAttempt records the outcome of an attempt in the routing decision and in the request's record: the code and status
+// of its error e, or "" and 200. took is the time to the error or to the first event.
+func (x *completion) endAttempt(a *attempt, code string, status int, took time.Duration, e *apierror.Error) {
+	x.routed.decision.EndAttempt(a.entry, code, status, took)
+	if len(x.record.Tries) < a.number {
+		return
+	}
+	t := &x.record.Tries[a.number-1]
+	if t.Code = code; e != nil {
+		t.Code, t.Cause = cmp.Or(code, string(e.Kind)), telemetry.CauseText(e.Cause)
+	}
+	if t.Code != "" {
+		t.Took = took // else the attempt ends with the request
+	}
+	if code != telemetry.Cancelled { // it may still be running on its own goroutine
+		if t.First = a.firstEvent; a.response != nil {
+			t.Status = a.response.Status()
+		}
+		t.Plugin.Fuel = a.translation.Fuel
+	}
+	x.server.account.Recent.Attempt(&x.record)
+}
+
+// AllowResend books the request whose connection was lost, as a failed attempt, and reports whether the budgets permit
+// to send it again. It implements waiter; in a race, and for a copy, detached does.
+func (x *completion) AllowResend() bool {
+	a := x.attempt
+	used, now := a.held.Lost(), x.server.now()
+	a.held.Settle(used, now)
+	x.addFailed(true, used, true)
+	allowed := x.holds.HoldFailed(now)
+	if allowed {
+		held, e := x.holds.HoldTarget(x.request, a.target, x.stream, now)
+		if allowed = e == nil; allowed {
+			a.held = held
+		}
+	}
+	a.accounted = !allowed
+	return allowed
 }
 
 // recordTarget records the attempt's target for the log and, if a connection to its provider was requested, for the
@@ -281,12 +324,12 @@ func (a *attempt) recordError(e *apierror.Error) {
 	}
 	if a.canary != nil {
 		if o, known := failure.CanaryOutcome(e); known {
-			a.canary.Record(o, a.completion.server.now())
+			a.canary.Record(o, a.services.now())
 		}
 	}
 	outcome, cooldown := failure.Outcome(e)
 	if outcome != routing.Inconclusive || e.UpstreamStatus != 0 {
-		last := routing.LastError{At: a.completion.server.now(), Code: e.Code, Text: failure.PublicCause(e.Cause)}
+		last := routing.LastError{At: a.services.now(), Code: e.Code, Text: failure.PublicCause(e.Cause)}
 		if last.Code == "" || last.Code != telemetry.Code(last.Code) {
 			last.Code = string(e.Kind) // a code of the provider's own may contain anything
 		}
@@ -301,7 +344,7 @@ func (a *attempt) recordOutcome(o routing.Outcome, cooldown time.Duration) {
 	if a.recorded || a.target == nil {
 		return
 	}
-	t, log, now := a.target, a.completion.server.log, a.completion.server.now()
+	t, log, now := a.target, a.services.log, a.services.now()
 	a.recorded = true
 	if o == routing.Succeeded && a.canary != nil {
 		a.canary.Record(canary.Succeeded, now)
@@ -345,18 +388,19 @@ func (x *completion) noteTokensPerByte(counted int64) {
 	}
 }
 
-// recordLedger appends the completion to the ledger, if a provider was involved or the journal has a hold for it. It
-// must be called before the hold is settled: see journal.Journal.Request.
-func (x *completion) recordLedger(r *telemetry.Record, labels journal.Labels) {
-	j := x.server.books.Journal()
-	if j == nil || r.Attempts == 0 && !j.IsOpen(x.holds.ID) {
+// recordLedger appends the record r to the ledger, if a provider was involved or the journal has a hold for it. It must be
+// called before the hold is settled: see journal.Journal.Request. left reports whether the client has left, and begun
+// whether it has the head of a stream.
+func recordLedger(b *accounting.Books, h *holds.Holds, r *telemetry.Record, labels journal.Labels, left, begun bool) {
+	j := b.Journal()
+	if j == nil || r.Attempts == 0 && !j.IsOpen(h.ID) {
 		return
 	}
 	j.Request(&journal.Request{
-		ID: cmp.Or(x.holds.ID, journal.NewID()), At: x.holds.SettledAt, Labels: labels,
+		ID: cmp.Or(h.ID, journal.NewID()), At: h.SettledAt, Labels: labels,
 		Tokens: r.Tokens, Cost: r.Cost.Plus(r.UnusedCost()), Estimated: r.UsageEstimated,
 		Booked: r.Uncertain, Uncertain: r.UncertainCost,
-		Error: r.Status >= 400 && !x.disconnected || r.Status < 400 && r.Code != "", Incomplete: !r.Complete && (x.committed || x.disconnected),
+		Error: r.Status >= 400 && !left || r.Status < 400 && r.Code != "", Incomplete: !r.Complete && (begun || left),
 	})
 }
 
@@ -396,12 +440,13 @@ func (x *completion) settle() {
 	if ok {
 		r.Tokens, r.UsageEstimated, r.Cost, r.Priced = u.Tokens, u.Estimated, u.Cost, u.Priced
 		x.server.logExcessive(r, u.Excessive)
-		x.recordUncertain(x.unknown(), used)
+		recordUncertain(&x.record, x.unknown(), used)
 	}
 	x.holds.SettledAt = now
 	defer x.settleHolds(used, now)
 	if x.key != nil { // else the client was not authenticated
-		x.recordLedger(r, journal.Labels{Key: r.Key, Team: r.Team, Model: r.Model, Provider: r.Provider, Tags: x.tagText(), User: r.User})
+		labels := journal.Labels{Key: r.Key, Team: r.Team, Model: r.Model, Provider: r.Provider, Tags: x.tagText(), User: r.User}
+		recordLedger(x.server.books, &x.holds, r, labels, x.disconnected, x.committed)
 	}
 }
 

@@ -2,10 +2,11 @@ package proxy
 
 import (
 	"cmp"
+	"log/slog"
+	"slices"
 	"sync"
 	"sync/atomic"
-
-	"github.com/valyala/fasthttp"
+	"time"
 
 	"github.com/sluice-gateway/sluice/proxy/config"
 	"github.com/sluice-gateway/sluice/proxy/internal/admission"
@@ -14,7 +15,6 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/internal/calls"
 	"github.com/sluice-gateway/sluice/proxy/internal/chunked"
 	"github.com/sluice-gateway/sluice/proxy/internal/clientapi"
-	"github.com/sluice-gateway/sluice/proxy/internal/endpoint"
 	"github.com/sluice-gateway/sluice/proxy/internal/filter"
 	"github.com/sluice-gateway/sluice/proxy/internal/framing"
 	"github.com/sluice-gateway/sluice/proxy/internal/framing/decoders"
@@ -24,6 +24,8 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/internal/openai"
 	"github.com/sluice-gateway/sluice/proxy/internal/openai/native"
 	"github.com/sluice-gateway/sluice/proxy/internal/plugin"
+	"github.com/sluice-gateway/sluice/proxy/internal/recording"
+	"github.com/sluice-gateway/sluice/proxy/internal/rescue"
 	"github.com/sluice-gateway/sluice/proxy/internal/response"
 	"github.com/sluice-gateway/sluice/proxy/internal/responses"
 	"github.com/sluice-gateway/sluice/proxy/internal/routing"
@@ -35,12 +37,12 @@ import (
 // clientAPI is an API that clients can use, with the pools of objects that serve its requests.
 type clientAPI struct {
 	*clientapi.API
-	id        clientapi.ID
-	form      abi.Forms    // form of its requests for plugins
-	dialect   abi.Dialect  // dialect of a provider's response in this API
-	kind      config.Kinds // kind of models that serve its requests; init sets chat if unset
-	idHeader  string       // response header for the request's ID besides x-request-id; "" for none
-	heartbeat []byte       // API.Heartbeat as an HTTP chunk
+	id             clientapi.ID
+	form           abi.Forms    // form of its requests for plugins
+	dialect        abi.Dialect  // dialect of a provider's response in this API
+	kind           config.Kinds // kind of models that serve its requests; init sets chat if unset
+	idHeader       string       // response header for the request's ID besides x-request-id; "" for none
+	heartbeatChunk []byte       // API.Heartbeat as an HTTP chunk
 
 	// Objects are reset before they are put into a pool.
 	requests   sync.Pool // clientapi.Request
@@ -74,7 +76,7 @@ func (a *clientAPIs) init(o responses.Options) {
 		if a[id].kind == 0 {
 			a[id].kind = config.KindChat
 		}
-		a[id].id, a[id].heartbeat = clientapi.ID(id), chunked.Append(nil, a[id].Heartbeat)
+		a[id].id, a[id].heartbeatChunk = clientapi.ID(id), chunked.Append(nil, a[id].Heartbeat)
 	}
 }
 
@@ -92,11 +94,8 @@ func (a *clientAPIs) byDialect(d abi.Dialect, requested *clientAPI) *clientAPI {
 	return nil
 }
 
-// byHead returns the API of a request, judging by its head alone.
-func (a *clientAPIs) byHead(h *fasthttp.RequestHeader) *clientAPI { return &a[endpoint.GuessAPI(h)] }
-
-// status returns the HTTP status of an error response.
-func (a *clientAPI) status(e *apierror.Error) int {
+// statusOf returns the HTTP status of an error response.
+func (a *clientAPI) statusOf(e *apierror.Error) int {
 	if a.Status == nil {
 		return e.Status
 	}
@@ -230,33 +229,16 @@ func (f *chatForm) release(chat *clientAPI, b *buffers.Pool) {
 	*f = chatForm{}
 }
 
-// build translates the client's request into a chat completions request. It is called once per request.
-func (f *chatForm) build(x *completion) *apierror.Error {
-	s := x.server
-	source, own := x.request.Document()
-	body, warnings, e := x.request.AppendChat(s.buffers.Get(len(own)))
-	f.body = body
-	if e != nil {
-		return e
-	}
-	if e := x.limiter.Grow(&x.counted, len(x.body)+len(body)); e != nil {
-		return e
-	}
-	r := s.apis[clientapi.Chat].getRequest().(clientapi.RewritableRequest)
-	f.request = r
-	if e := r.Parse(body, clientapi.Limits{Source: source}.Lowered()); e != nil {
-		e = clientapi.OriginError(x.request, e)
-		e.TryNext = true // a provider that supports the client's API may accept the request
-		return e
-	}
-	if x.remembersThinking(true) {
-		f.body = x.restoreThinking(r, body, len(x.body))
-	}
-	f.warnings = warnings
-	for _, w := range r.Describe().Warnings {
-		f.warnings = clientapi.AddWarning(f.warnings, w.Kind, cmp.Or(x.request.Origin(w.Member), w.Member))
-	}
-	return nil
+// services are what attempts use of the gateway.
+type services struct {
+	log       *slog.Logger
+	now       func() time.Time
+	panicked  func(request string, p *rescue.Error) // logs and counts a panic
+	admission *admission.Controller
+	apis      clientAPIs
+	buffers   buffers.Pool
+	thinking  *thinking.Memory
+	recorder  *recording.Recorder // nil disables recording
 }
 
 // documents holds the client's request for the attempts that read it.
@@ -275,6 +257,58 @@ type documents struct {
 	limiter *admission.Limiter // bounds the memory of bodies and of the response
 }
 
+// buildChat translates the client's request into a chat completions request. It is called once per request.
+func (d *documents) buildChat(s *services, x *exchange) *apierror.Error {
+	f := &d.chatForm
+	source, own := d.request.Document()
+	body, warnings, e := d.request.AppendChat(s.buffers.Get(len(own)))
+	f.body = body
+	if e != nil {
+		return e
+	}
+	if e := d.limiter.Grow(&d.counted, len(d.body)+len(body)); e != nil {
+		return e
+	}
+	r := s.apis[clientapi.Chat].getRequest().(clientapi.RewritableRequest)
+	f.request = r
+	if e := r.Parse(body, clientapi.Limits{Source: source}.Lowered()); e != nil {
+		e = clientapi.OriginError(d.request, e)
+		e.TryNext = true // a provider that supports the client's API may accept the request
+		return e
+	}
+	if x.remembersThinking(true) {
+		f.body = d.restoreThinking(s, x, r, body, len(d.body))
+	}
+	f.warnings = warnings
+	for _, w := range r.Describe().Warnings {
+		f.warnings = clientapi.AddWarning(f.warnings, w.Kind, cmp.Or(d.request.Origin(w.Member), w.Member))
+	}
+	return nil
+}
+
+// restoreThinking restores in a chat completions request the signed reasoning of earlier responses that the client has
+// not sent back. body is the buffer that holds the request's document, and held is how many other bytes are counted for
+// it. It returns the buffer that holds the document afterwards. If memory is short, the request stays as it is, because
+// its provider may not need the reasoning.
+func (d *documents) restoreThinking(s *services, x *exchange, r clientapi.RewritableRequest, body []byte, held int) []byte {
+	facts := r.Describe()
+	if !facts.Flags.Has(clientapi.FlagToolHistory) || facts.FunctionCalls {
+		return body // a function_call has no id to find the reasoning by
+	}
+	usable := func(provider string) bool {
+		return slices.ContainsFunc(x.policy.Targets, func(t routing.Target) bool { return t.Provider == provider })
+	}
+	limit := int(s.admission.Limits().MaxBody)
+	doc, old := r.Document()
+	restored, changed := s.thinking.Restore(s.buffers.Get(len(old)), doc, x.key.Name(), usable, limit)
+	if !changed || d.limiter.Grow(&d.counted, held+len(restored)) != nil || r.Replace(restored, clientapi.Limits{}.Lowered()) != nil {
+		s.buffers.Put(restored)
+		return body
+	}
+	s.buffers.Put(body)
+	return restored
+}
+
 // originError is clientapi.OriginError for an error about the translated request.
 func (d *documents) originError(e *apierror.Error) *apierror.Error {
 	d.busy.Lock()
@@ -283,7 +317,7 @@ func (d *documents) originError(e *apierror.Error) *apierror.Error {
 }
 
 // release gives up one use of the documents, and frees them with the last one.
-func (d *documents) release(s *Server, a *clientAPI) {
+func (d *documents) release(s *services, a *clientAPI) {
 	if d.users.Add(-1) > 0 {
 		return
 	}

@@ -19,8 +19,8 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/internal/breaker"
 	"github.com/sluice-gateway/sluice/proxy/internal/clientapi"
 	"github.com/sluice-gateway/sluice/proxy/internal/estimate"
-	"github.com/sluice-gateway/sluice/proxy/internal/excerpt"
 	"github.com/sluice-gateway/sluice/proxy/internal/failure"
+	"github.com/sluice-gateway/sluice/proxy/internal/filter"
 	"github.com/sluice-gateway/sluice/proxy/internal/framing"
 	"github.com/sluice-gateway/sluice/proxy/internal/holds"
 	"github.com/sluice-gateway/sluice/proxy/internal/openai/native"
@@ -41,15 +41,19 @@ const maxErrorBody = 64 << 10
 // attempt is one attempt to serve a completion from one target.
 //
 // It belongs to one goroutine at a time: the completion's or, while two attempts race, one of its own until the first
-// bytes of its response have arrived. Of its completion it reads only the fields that do not change during attempts,
-// and the documents, which it locks.
+// bytes of its response have arrived. Of the request it knows what was asked, which does not change during attempts, and
+// the documents, which it locks. It knows the client only as a waiter.
 type attempt struct {
 	*workspace  // returned to the API's pool when the attempt, or the completion it serves, ends
 	trial       // at its target
 	incoming    // response of the provider
+	services    *services
+	exchange    *exchange
+	documents   *documents
+	memory      *admission.Reservation // counts the memory of a response that is held
 	provider    *provider
-	completion  *completion
 	wait        waiter
+	sendCopies  func()          // called when the provider has the request; nil if there are no copies to send
 	translated  bool            // the plugin receives the request in its chat completions form
 	followed    bool            // a further request has been sent
 	dispatched  bool            // a connection to the provider has been requested
@@ -97,6 +101,12 @@ type incoming struct {
 type waiter interface {
 	upstream.Watcher
 	upstream.Pacer
+
+	// AllowResend reports whether the attempt's request, whose connection was lost, may be sent again.
+	upstream.Resender
+
+	// Due reports whether Tick should be called although the attempt does not wait.
+	Due(now time.Time) bool
 
 	// StartWait begins a wait during which Tick is not called, and returns the context for it. FinishWait ends the
 	// wait, and returns an error if the attempt must end.
@@ -221,7 +231,8 @@ func (x *completion) startAttempt(a *attempt, index int, now time.Time, why stri
 		x.server.account.Recent.Attempt(&x.record)
 	}
 	*a = attempt{
-		workspace: a.workspace, completion: x, wait: x, provider: provider, held: held,
+		workspace: a.workspace, services: &x.server.services, exchange: &x.exchange, documents: &x.documents, memory: &x.holds.Reservation,
+		provider: provider, wait: x, sendCopies: x.mirror.sender(), held: held,
 		trial: trial{target: t, ticket: ticket, canary: x.routed.decision.Canary(index), number: x.record.Attempts, index: index, startedAt: now},
 	}
 	a.entry = x.routed.decision.StartAttempt(index, why)
@@ -235,7 +246,7 @@ func (x *completion) tryTarget(ctx context.Context) *apierror.Error {
 	x.writtenAt = x.startedAt
 	x.holds.Reservation.ShrinkResponse()
 	var err error
-	if e := x.prepare(); e != nil {
+	if e := x.prepare(x.mirror.tap(), &x.chain); e != nil {
 		err = e
 	} else if err = openAttempt(x); err == nil {
 		err = x.readResponse(ctx)
@@ -249,7 +260,7 @@ func (x *completion) tryTarget(ctx context.Context) *apierror.Error {
 			if !x.stream {
 				x.drainBody()
 			}
-			x.endAttempt("", http.StatusOK, x.firstEvent, nil)
+			x.endAttempt(x.attempt, "", http.StatusOK, x.firstEvent, nil)
 			return nil
 		}
 		err = x.writer.Failed()
@@ -258,7 +269,7 @@ func (x *completion) tryTarget(ctx context.Context) *apierror.Error {
 		// Send the client what arrived before the failure, however it was split into packets.
 		x.endTape(err)
 		x.writer.Fail(failure.ForClient(err))
-		x.endAttempt("", http.StatusOK, x.firstEvent, nil)
+		x.endAttempt(x.attempt, "", http.StatusOK, x.firstEvent, nil)
 		return nil
 	}
 
@@ -269,7 +280,7 @@ func (x *completion) tryTarget(ctx context.Context) *apierror.Error {
 	} else {
 		x.recordError(e)
 	}
-	x.endAttempt(e.Code, e.Status, x.server.now().Sub(x.startedAt), e)
+	x.endAttempt(x.attempt, e.Code, e.Status, x.server.now().Sub(x.startedAt), e)
 	x.closeUpstream()
 	if !x.disconnected {
 		x.countFailed(x.attempt, false)
@@ -280,37 +291,38 @@ func (x *completion) tryTarget(ctx context.Context) *apierror.Error {
 }
 
 // prepare prepares the attempt for sendRequest, on the completion's goroutine. It fails if the request has no form that
-// the target accepts.
-func (a *attempt) prepare() *apierror.Error {
-	x := a.completion
-	t, m, facts := &a.translation, x.model, x.request.Describe()
+// the target accepts. tap, if not nil, observes the response, and
+// chain, if not nil, has its filters.
+func (a *attempt) prepare(tap response.Tap, chain *filter.Chain) *apierror.Error {
+	x, request := a.exchange, a.documents.request
+	t, m, facts := &a.translation, x.model, request.Describe()
 	t.Reset()
-	t.Writer, t.Tenant, t.Shadow = a.writer, x.record.Key, a.shadow
-	_, document := x.request.Document()
+	t.Writer, t.Tenant, t.Shadow = a.writer, x.key.Name(), a.shadow
+	_, document := request.Document()
 	promptMost, responseMost := estimate.Most(facts, len(document), m.MaxTokens)
 	a.writer.Reset(response.Options{
 		Stream: x.stream, IncludeUsage: facts.IncludeUsage, FunctionCalls: facts.FunctionCalls,
-		ID: x.api.NewResponseID(), RequestID: x.record.RequestID, Model: a.target.Model, Created: x.record.Began.Unix(),
+		ID: x.api.NewResponseID(), RequestID: x.requestID, Model: a.target.Model, Created: x.began.Unix(),
 		Choices: facts.N, PromptEstimate: estimate.PromptTokens(facts), PromptMost: promptMost, ResponseMost: responseMost,
 		Prices: a.target.Prices, Aliases: a.alias,
-		Tap: x.mirror.tap(),
+		Tap: tap,
 	})
-	if x.chain.OnResponse() {
-		a.filtered.Filter(&x.chain)
+	if chain != nil && chain.OnResponse() {
+		a.filtered.Filter(chain)
 	}
-	a.renderer.Respond(x.request)
+	a.renderer.Respond(request)
 	if e := a.chooseDocument(); e != nil {
 		return e
 	}
 	if x.remembersThinking(a.translated) && facts.Tools > 0 && !facts.FunctionCalls && !a.shadow {
-		a.recorder.Record(x.server.thinking, x.record.Key, a.provider.name)
+		a.recorder.Record(a.services.thinking, x.key.Name(), a.provider.name)
 	}
 	t.Summary.Describe(facts, len(t.Request.Body))
 	if a.translated {
-		t.Summary.Flags |= x.chatForm.request.Describe().Flags & clientapi.FlagToolNames
+		t.Summary.Flags |= a.documents.chatForm.request.Describe().Flags & clientapi.FlagToolNames
 	}
 	t.Summary.ClientForm, t.Summary.Betas, t.Summary.Tags = x.api.Name, x.betas, x.tags
-	t.Summary.RequestID = x.record.RequestID
+	t.Summary.RequestID = x.requestID
 	t.Summary.Time = a.startedAt
 	t.Summary.Attempt = a.number
 	t.Summary.Random = x.random
@@ -322,45 +334,45 @@ func (a *attempt) prepare() *apierror.Error {
 
 // remembersThinking reports whether signed reasoning is remembered for the client. The client sends back what it has
 // received of it, but some clients of Messages drop empty blocks, and those of Gemini rarely receive it.
-func (x *completion) remembersThinking(translated bool) bool {
+func (x *exchange) remembersThinking(translated bool) bool {
 	return x.api.id == clientapi.Chat || translated
 }
 
 // chooseDocument chooses the document that the target's plugin receives: the client's own if the plugin accepts that
 // form, else the request's chat completions form.
 func (a *attempt) chooseDocument() *apierror.Error {
-	x, t := a.completion, &a.translation
+	x, d, t := a.exchange, a.documents, &a.translation
 	native := x.api.form == abi.FormChat || a.provider.binding.Forms()&x.api.form != 0
 	if e := x.references.Check(a.provider.name, a.provider.sharedObjects, native); e != nil {
 		return e
 	}
 	if native {
-		t.Request.Doc, t.Request.Body = x.request.Document()
+		t.Request.Doc, t.Request.Body = d.request.Document()
 		t.Summary.Form = x.api.Name
 		return nil
 	}
-	a.translated, t.Summary.Form = true, x.server.apis[clientapi.Chat].Name
-	if x.chatForm.request == nil && x.chatForm.err == nil {
-		x.chatForm.err = x.chatForm.build(x)
+	a.translated, t.Summary.Form = true, a.services.apis[clientapi.Chat].Name
+	if d.chatForm.request == nil && d.chatForm.err == nil {
+		d.chatForm.err = d.buildChat(a.services, x)
 	}
-	if x.chatForm.err != nil {
-		return x.chatForm.err
+	if d.chatForm.err != nil {
+		return d.chatForm.err
 	}
-	t.Request.Doc, t.Request.Body = x.chatForm.request.Document()
+	t.Request.Doc, t.Request.Body = d.chatForm.request.Document()
 	return nil
 }
 
 // sendRequest makes the plugin build the provider's request, and sends it. If the plugin responds by itself, nothing is
 // sent.
 func (a *attempt) sendRequest() error {
-	s := a.completion.server
+	s := a.services
 	if s.recorder != nil {
 		a.startTape()
 	}
 	if err := a.buildRequest(); err != nil {
 		return err
 	}
-	requested := a.completion.api
+	requested := a.exchange.api
 	if a.translated {
 		requested = &s.apis[clientapi.Chat]
 	}
@@ -368,7 +380,9 @@ func (a *attempt) sendRequest() error {
 		a.reader = a.getReader(a.responseAPI)
 	}
 	if a.translation.Answered {
-		a.completion.mirror.send()
+		if a.sendCopies != nil {
+			a.sendCopies()
+		}
 		a.firstEvent = s.now().Sub(a.startedAt)
 		return nil
 	}
@@ -377,8 +391,8 @@ func (a *attempt) sendRequest() error {
 
 // buildRequest makes the plugin build the provider's request.
 func (a *attempt) buildRequest() error {
-	a.completion.busy.Lock()
-	defer a.completion.busy.Unlock()
+	a.documents.busy.Lock()
+	defer a.documents.busy.Unlock()
 	ctx := a.wait.StartWait()
 	err := a.provider.binding.Request(ctx, &a.translation)
 	if gone := a.wait.FinishWait(); gone != nil {
@@ -390,7 +404,7 @@ func (a *attempt) buildRequest() error {
 // doRequest sends the request that the plugin has built. It is separate from sendRequest because the stack is deepest
 // in a plugin call, and should be small below it.
 func (a *attempt) doRequest() error {
-	x := a.completion
+	x := a.exchange
 	if a.provider.client == nil {
 		return apierror.Fail(abi.FailServer, "plugin_protocol", "", "The provider's plugin did not respond, and the provider has no base_url.")
 	}
@@ -401,7 +415,7 @@ func (a *attempt) doRequest() error {
 	}
 	headers = append(headers, upstream.Header{Name: admission.HopsHeader, Value: admission.NextHops(x.hops)})
 	if a.provider.trace {
-		headers = appendTrace(headers, a)
+		headers = x.appendTrace(headers, a.number)
 	}
 	a.out = upstream.Request{
 		Method: "POST", Path: out.Path, Headers: headers, Body: out.Body, ContentType: "application/json",
@@ -410,7 +424,7 @@ func (a *attempt) doRequest() error {
 	if x.references.Previous.Exists() {
 		a.out.Account = credential.Account(x.references.Origin.Account)
 	}
-	a.out.Sent, a.out.Resender = a.onSent(), a
+	a.out.Sent, a.out.Resender = a.onSent(), a.wait
 	a.dispatched = true
 	response, err := a.send()
 	if gone := a.wait.FinishWait(); gone != nil {
@@ -465,7 +479,7 @@ func (a *attempt) awaitFirst(ctx context.Context) error {
 	}
 	a.first = first
 	if a.firstEvent == 0 {
-		a.firstEvent = a.completion.server.now().Sub(a.startedAt)
+		a.firstEvent = a.services.now().Sub(a.startedAt)
 	}
 	a.target.RecordFirstEvent(a.ticket)
 	return nil
@@ -476,7 +490,7 @@ func (a *attempt) readErrorResponse(ctx context.Context, status int) error {
 	if status == http.StatusNotModified {
 		return failure.EmptyResponse()
 	}
-	s := a.completion.server
+	s := a.services
 	body, err := a.response.ReadAll(s.buffers.Get(0), maxErrorBody)
 	for errors.Is(err, errCommit) {
 		body, err = a.response.ReadAll(body, maxErrorBody)
@@ -516,61 +530,6 @@ func (a *attempt) readErrorResponse(ctx context.Context, status int) error {
 		d.Cause = cause
 	}
 	return &d
-}
-
-// rejection returns the cause of an error response with a 4xx status. It contains the provider's error message, which
-// says what is wrong with the request or the configuration. For other statuses, rejection returns nil.
-func (a *attempt) rejection(status int, body []byte) error {
-	if status < 400 || status >= 500 {
-		return nil
-	}
-	r := &failure.Rejection{Provider: a.provider.name, Target: a.provider.client.Target("POST", a.translation.Out.Path), Status: status}
-	if !a.released { // else text that repeats the request could not be found and removed
-		a.completion.busy.Lock()
-		defer a.completion.busy.Unlock()
-		words := excerpt.New([]byte(native.ErrorText(body)))
-		doc, _ := a.completion.request.Document()
-		clientapi.EachText(doc, words.Cut)
-		r.Words = words.String()
-	}
-	return r
-}
-
-// annotate adds to an error the provider and the response that it comes from, and its cause for the log.
-func (a *attempt) annotate(e *apierror.Error) *apierror.Error {
-	if x := a.completion; a.translated && e != x.chatForm.err {
-		e = x.originError(e)
-	}
-	d := *e
-	if a.response != nil {
-		if a.response.Status() >= 300 {
-			d.Provider, d.UpstreamStatus = a.provider.name, a.response.Status()
-		}
-		d.UpstreamRequestID = a.upstreamID
-	}
-	if d.Cause == nil {
-		d.Cause = a.responseCause()
-	}
-	return &d
-}
-
-// responseCause returns the cause of a failure that has none of its own. The provider's own words are left out, because
-// the log must not repeat them.
-func (a *attempt) responseCause() error {
-	switch {
-	case a.translated && a.completion.chatForm.err != nil && a.translation.Request.Doc == nil:
-		return fmt.Errorf("provider %s does not speak the client's API, and the request cannot be translated", a.provider.name)
-	case a.response == nil:
-		return fmt.Errorf("reported by the plugin for provider %s", a.provider.name)
-	case a.bodyDone && a.reader == nil && a.translation.Dialect == abi.DialectTranslated && !a.writer.Began():
-		return fmt.Errorf("plugin %s reported nothing for the response from provider %s, status %d", a.provider.binding.Plugin().Name(), a.provider.name, a.response.Status())
-	case a.bodyDone && a.reader == nil && a.translation.Dialect == abi.DialectTranslated && a.writer.Incomplete():
-		return fmt.Errorf("plugin %s did not call done before the response from provider %s ended, status %d: the response is incomplete, or the plugin missed its end",
-			a.provider.binding.Plugin().Name(), a.provider.name, a.response.Status())
-	case a.bodyDone:
-		return fmt.Errorf("incomplete response from provider %s, status %d", a.provider.name, a.response.Status())
-	}
-	return fmt.Errorf("reported in the response from provider %s, status %d", a.provider.name, a.response.Status())
 }
 
 // allUnavailable returns the error of a request whose targets all have an open circuit.

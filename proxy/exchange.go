@@ -1,21 +1,23 @@
 package proxy
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"time"
 
 	"github.com/sluice-gateway/sluice/proxy/internal/admission"
 	"github.com/sluice-gateway/sluice/proxy/internal/apierror"
+	"github.com/sluice-gateway/sluice/proxy/internal/clientapi"
+	"github.com/sluice-gateway/sluice/proxy/internal/excerpt"
 	"github.com/sluice-gateway/sluice/proxy/internal/failure"
 	"github.com/sluice-gateway/sluice/proxy/internal/framing"
+	"github.com/sluice-gateway/sluice/proxy/internal/openai/native"
 	"github.com/sluice-gateway/sluice/proxy/internal/plugin"
 	"github.com/sluice-gateway/sluice/proxy/internal/rescue"
 	"github.com/sluice-gateway/sluice/proxy/internal/response"
 	"github.com/sluice-gateway/sluice/proxy/internal/spend"
-	"github.com/sluice-gateway/sluice/proxy/internal/telemetry"
 	"github.com/sluice-gateway/sluice/proxy/internal/upstream"
+	"github.com/sluice-gateway/sluice/sdk/abi"
 )
 
 const (
@@ -32,7 +34,7 @@ func (a *attempt) follows() bool { return a.translation.Next.Path != "" }
 // followUp sends the further request that the plugin has asked for, after its pause, and waits for the head of the
 // response. It can be called again after errCommit.
 func (a *attempt) followUp() error {
-	s := a.completion.server
+	s := a.services
 	if a.followAt.IsZero() {
 		a.response.Close() // its body has been read
 		a.followAt = s.now().Add(a.translation.Next.Pause)
@@ -79,7 +81,7 @@ func (a *attempt) followUp() error {
 
 // followUpRequest returns a further request, with the headers and the account of the first one.
 func (a *attempt) followUpRequest(next *plugin.FollowUp, headers []upstream.Header) upstream.Request {
-	x := a.completion
+	x := a.exchange
 	for _, h := range a.translation.Out.Headers {
 		headers = append(headers, upstream.Header(h))
 	}
@@ -133,12 +135,12 @@ func (a *attempt) cancelUpstream() {
 	if a.translation.Cancel = (plugin.FollowUp{}); c.Path == "" || a.writer.Conclusive() {
 		return
 	}
-	s, g, client, name, request := a.completion.server, a.completion.generation, a.provider.client, a.provider.name, a.followUpRequest(&c, nil)
-	id := a.completion.record.RequestID
+	s, g, client, name, request := a.services, a.exchange.configuration, a.provider.client, a.provider.name, a.followUpRequest(&c, nil)
+	id := a.exchange.requestID
 	g.acquire()
 	go func() {
 		defer g.release()
-		defer rescue.Recover(func(p *rescue.Error) { s.logPanic(id, p) })
+		defer rescue.Recover(func(p *rescue.Error) { s.panicked(id, p) })
 		ctx, stop := context.WithTimeout(context.Background(), cancelTimeout)
 		defer stop()
 		response, err := client.Do(ctx, &request, contextWatcher{ctx})
@@ -171,7 +173,7 @@ func (a *attempt) usage() (u response.Usage, used spend.Used, ok bool) {
 		return u, used, false
 	case a.unknown():
 		held := a.held.Held
-		held.Stream = (held.Stream || a.framed) && !a.completion.references.Background // a response in the background is not cancelled by leaving
+		held.Stream = (held.Stream || a.framed) && !a.exchange.references.Background // a response in the background is not cancelled by leaving
 		used = held.Unknown(&u, counted)
 		u.Cost = used.Cost
 		return u, used, true
@@ -193,17 +195,15 @@ func (a *attempt) unknown() bool {
 
 // onSent returns the function to call when the attempt's request has been written whole; nil if there is nothing to do.
 func (a *attempt) onSent() func() {
-	m := a.completion.mirror
-	switch {
-	case a.progress != nil:
-		return func() {
-			a.progress.Store(awaiting)
-			m.send()
-		}
-	case m != nil:
-		return m.send
+	if a.progress == nil {
+		return a.sendCopies
 	}
-	return nil
+	return func() {
+		a.progress.Store(awaiting)
+		if a.sendCopies != nil {
+			a.sendCopies()
+		}
+	}
 }
 
 // receiveHead records that the head of the provider's response has arrived.
@@ -219,48 +219,57 @@ func (a *attempt) receiveHead(status int) {
 	}
 }
 
-// endAttempt records the outcome of an attempt in the routing decision and in the request's record: the code and status
-// of its error e, or "" and 200. took is the time to the error or to the first event.
-func (a *attempt) endAttempt(code string, status int, took time.Duration, e *apierror.Error) {
-	x := a.completion
-	x.routed.decision.EndAttempt(a.entry, code, status, took)
-	if len(x.record.Tries) < a.number {
-		return
+// rejection returns the cause of an error response with a 4xx status. It contains the provider's error message, which
+// says what is wrong with the request or the configuration. For other statuses, rejection returns nil.
+func (a *attempt) rejection(status int, body []byte) error {
+	if status < 400 || status >= 500 {
+		return nil
 	}
-	t := &x.record.Tries[a.number-1]
-	if t.Code = code; e != nil {
-		t.Code, t.Cause = cmp.Or(code, string(e.Kind)), telemetry.CauseText(e.Cause)
+	r := &failure.Rejection{Provider: a.provider.name, Target: a.provider.client.Target("POST", a.translation.Out.Path), Status: status}
+	if !a.released { // else text that repeats the request could not be found and removed
+		a.documents.busy.Lock()
+		defer a.documents.busy.Unlock()
+		words := excerpt.New([]byte(native.ErrorText(body)))
+		doc, _ := a.documents.request.Document()
+		clientapi.EachText(doc, words.Cut)
+		r.Words = words.String()
 	}
-	if t.Code != "" {
-		t.Took = took // else the attempt ends with the request
-	}
-	if code != telemetry.Cancelled { // it may still be running on its own goroutine
-		if t.First = a.firstEvent; a.response != nil {
-			t.Status = a.response.Status()
-		}
-		t.Plugin.Fuel = a.translation.Fuel
-	}
-	x.server.account.Recent.Attempt(&x.record)
+	return r
 }
 
-// AllowResend books the request whose connection was lost, as a failed attempt, and reports whether the budgets permit
-// to send it again. An attempt without the completion's goroutine does not send it again. It implements
-// upstream.Resender.
-func (a *attempt) AllowResend() bool {
-	x := a.completion
-	if a.progress != nil || a.shadow {
-		return false
+// annotate adds to an error the provider and the response that it comes from, and its cause for the log.
+func (a *attempt) annotate(e *apierror.Error) *apierror.Error {
+	if d := a.documents; a.translated && e != d.chatForm.err {
+		e = d.originError(e)
 	}
-	used, now := a.held.Lost(), x.server.now()
-	a.held.Settle(used, now)
-	x.addFailed(true, used, true)
-	allowed := x.holds.HoldFailed(now)
-	if allowed {
-		held, e := x.holds.HoldTarget(x.request, a.target, x.stream, now)
-		if allowed = e == nil; allowed {
-			a.held = held
+	d := *e
+	if a.response != nil {
+		if a.response.Status() >= 300 {
+			d.Provider, d.UpstreamStatus = a.provider.name, a.response.Status()
 		}
+		d.UpstreamRequestID = a.upstreamID
 	}
-	a.accounted = !allowed
-	return allowed
+	if d.Cause == nil {
+		d.Cause = a.responseCause()
+	}
+	return &d
+}
+
+// responseCause returns the cause of a failure that has none of its own. The provider's own words are left out, because
+// the log must not repeat them.
+func (a *attempt) responseCause() error {
+	switch {
+	case a.translated && a.documents.chatForm.err != nil && a.translation.Request.Doc == nil:
+		return fmt.Errorf("provider %s does not speak the client's API, and the request cannot be translated", a.provider.name)
+	case a.response == nil:
+		return fmt.Errorf("reported by the plugin for provider %s", a.provider.name)
+	case a.bodyDone && a.reader == nil && a.translation.Dialect == abi.DialectTranslated && !a.writer.Began():
+		return fmt.Errorf("plugin %s reported nothing for the response from provider %s, status %d", a.provider.binding.Plugin().Name(), a.provider.name, a.response.Status())
+	case a.bodyDone && a.reader == nil && a.translation.Dialect == abi.DialectTranslated && a.writer.Incomplete():
+		return fmt.Errorf("plugin %s did not call done before the response from provider %s ended, status %d: the response is incomplete, or the plugin missed its end",
+			a.provider.binding.Plugin().Name(), a.provider.name, a.response.Status())
+	case a.bodyDone:
+		return fmt.Errorf("incomplete response from provider %s, status %d", a.provider.name, a.response.Status())
+	}
+	return fmt.Errorf("reported in the response from provider %s, status %d", a.provider.name, a.response.Status())
 }

@@ -38,14 +38,14 @@ func explain(ctx context.Context, s *Server, g *generation, r *ExplainRequest) (
 	if id == clientapi.NumAPIs {
 		return Explained{}, fmt.Errorf("unknown api %q: want %s", clientapi.Quotable(r.API), strings.Join(config.APINames(), ", "))
 	}
-	x := &completion{server: s, exchange: exchange{api: &s.apis[id], generation: g, http11: true}}
+	x := &completion{server: s, generation: g, exchange: exchange{api: &s.apis[id], http11: true}}
 	x.limiter = &s.admission.Limiter
 	if e := s.admission.Reserve(&x.holds.Reservation); e != nil {
 		return Explained{}, errors.New(e.Message)
 	}
 	x.acquireWorkspace(contextChecker{ctx})
 	defer func() {
-		x.documents.release(s, x.api)
+		x.documents.release(&s.services, x.api)
 		x.holds.Reservation.Release()
 		x.api.putWorkspace(x.workspace)
 		if x.routed != nil {

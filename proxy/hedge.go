@@ -202,14 +202,14 @@ func (r *race) prepareHedge(now time.Time) *racer {
 	if !x.policy.Hedges.Spend() {
 		return nil
 	}
-	a := &attempt{workspace: x.api.getWorkspace(), completion: x, wait: x}
+	a := &attempt{workspace: x.api.getWorkspace()}
 	if !x.holds.StartHedge(now) || !r.startNext(a, now) {
 		x.policy.Hedges.GiveBack()
 		x.api.putWorkspace(a.workspace)
 		return nil
 	}
 	c := r.enter(1, a)
-	if e := a.prepare(); e != nil {
+	if e := a.prepare(x.mirror.tap(), &x.chain); e != nil {
 		x.policy.Hedges.GiveBack()
 		c.err = e
 	}
@@ -260,7 +260,7 @@ func (c *racer) deliver() {
 	}
 	x := c.race.x
 	defer x.generation.release()
-	defer x.documents.release(x.server, x.api)
+	defer x.documents.release(&x.server.services, x.api)
 	c.discard(c.err)
 }
 
@@ -352,9 +352,9 @@ func (c *racer) charge() {
 	defer c.held.Settle(used, c.startedAt) // if reading the clock panics
 	x.record.CancelledTokens += used.Tokens
 	x.record.CancelledCost = x.record.CancelledCost.Plus(used.Cost)
-	x.recordUncertain(progress != notSent, used)
+	recordUncertain(&x.record, progress != notSent, used)
 	c.held.Settle(used, x.server.now())
-	c.endAttempt(telemetry.Cancelled, 0, x.server.now().Sub(c.startedAt), nil)
+	x.endAttempt(c.attempt, telemetry.Cancelled, 0, x.server.now().Sub(c.startedAt), nil)
 }
 
 // fail records that the attempt has failed.
@@ -364,7 +364,7 @@ func (c *racer) fail() {
 	c.endTape(c.err)
 	c.err = e
 	c.recordError(e)
-	c.endAttempt(e.Code, e.Status, x.server.now().Sub(c.startedAt), e)
+	x.endAttempt(c.attempt, e.Code, e.Status, x.server.now().Sub(c.startedAt), e)
 	x.countFailed(c.attempt, c == c.race.racers[1])
 	x.recordTarget(c.attempt)
 	x.logFailedAttempt(c.attempt, e)
@@ -388,7 +388,7 @@ func (c *racer) recordCancelled() {
 	c.recorded = true
 	now := c.startedAt
 	defer func() { c.target.CancelAttempt(c.ticket, now.Sub(c.startedAt), now) }() // even if reading the clock panics
-	now = c.completion.server.now()
+	now = c.services.now()
 }
 
 // free releases what the attempt holds. Further calls do nothing.
@@ -397,7 +397,7 @@ func (c *racer) free() {
 		return
 	}
 	c.closeUpstream()
-	c.completion.api.putWorkspace(c.workspace)
+	c.exchange.api.putWorkspace(c.workspace)
 	c.workspace, c.reader = nil, nil
 }
 
@@ -422,6 +422,12 @@ func (d detached) StartWait() context.Context { return d.ctx }
 
 // FinishWait implements waiter.
 func (d detached) FinishWait() error { return context.Cause(d.ctx) }
+
+// Due implements waiter: its Tick costs nothing.
+func (d detached) Due(time.Time) bool { return true }
+
+// AllowResend implements waiter: an attempt without the completion's goroutine cannot book what it has lost.
+func (d detached) AllowResend() bool { return false }
 
 // Gone implements waiter.
 func (d detached) Gone() bool { return d.ctx.Err() != nil }

@@ -55,7 +55,7 @@ func (s *Server) expectContinue(ctx *fasthttp.RequestCtx) int {
 	e.CloseClient = true
 	r.Path = to.Path()
 	s.setRequestID(ctx, r.RequestID)
-	s.respondError(ctx, &r, s.apis.byHead(h), e)
+	s.respondError(ctx, &r, s.apiOf(h), e)
 	s.account.Request(&r)
 	return r.Status
 }
@@ -116,10 +116,13 @@ func (s *Server) requestID(h *fasthttp.RequestHeader) string {
 	return endpoint.RequestID(h, func(text []byte) bool { return g.holdsSecret(h, text) })
 }
 
+// apiOf returns the API of a request, judging by its head alone.
+func (s *Server) apiOf(h *fasthttp.RequestHeader) *clientAPI { return &s.apis[endpoint.GuessAPI(h)] }
+
 // setRequestID sets the request's ID in the response headers in which clients expect it.
 func (s *Server) setRequestID(ctx *fasthttp.RequestCtx, id string) {
 	ctx.Response.Header.Set("x-request-id", id)
-	if name := s.apis.byHead(&ctx.Request.Header).idHeader; name != "" {
+	if name := s.apiOf(&ctx.Request.Header).idHeader; name != "" {
 		ctx.Response.Header.Set(name, id)
 	}
 }
@@ -137,7 +140,7 @@ func (s *Server) respondPanic(ctx *fasthttp.RequestCtx, r *telemetry.Record, p *
 	s.logPanic(r.RequestID, p)
 	e := failure.Internal(nil)
 	e.CloseClient = true
-	s.respondError(ctx, r, s.apis.byHead(&ctx.Request.Header), e)
+	s.respondError(ctx, r, s.apiOf(&ctx.Request.Header), e)
 }
 
 // serveCompletion serves a request to an endpoint for completions.
@@ -145,7 +148,7 @@ func (s *Server) serveCompletion(ctx *fasthttp.RequestCtx, to endpoint.ID, rest 
 	x := &completion{server: s, exchange: exchange{api: &s.apis[to.API()], http11: ctx.Request.Header.IsHTTP11(), random: s.random()}}
 	x.limiter = &s.admission.Limiter
 	s.startRecord(ctx, &x.record, to)
-	x.checkedAt = x.record.Began
+	x.requestID, x.began, x.checkedAt = x.record.RequestID, x.record.Began, x.record.Began
 	x.conn, _ = ctx.Conn().(*downstream.Conn)
 	x.conn.StartRequest(x)
 	x.acquireWorkspace(x)
@@ -170,7 +173,7 @@ func (s *Server) serveCompletion(ctx *fasthttp.RequestCtx, to endpoint.ID, rest 
 		s.respondError(ctx, &x.record, x.api, failure.Shutdown())
 		return
 	}
-	x.record.Generation = x.generation.number
+	x.configuration, x.record.Generation = x.generation, x.generation.number
 	e := x.accept(ctx, to, rest)
 	if e == nil && to.Service() == endpoint.TokenCount {
 		x.respondCount(ctx)
@@ -293,7 +296,7 @@ func (s *Server) serveDirect(ctx *fasthttp.RequestCtx, to endpoint.ID, rest []by
 		}
 	}
 	if e != nil {
-		s.respondError(ctx, &r, s.apis.byHead(&ctx.Request.Header), e)
+		s.respondError(ctx, &r, s.apiOf(&ctx.Request.Header), e)
 	}
 	r.Bytes = int64(len(ctx.Response.Body()))
 	s.account.Request(&r)
@@ -367,7 +370,7 @@ func (s *Server) serveSocket(ctx *fasthttp.RequestCtx, to endpoint.ID) {
 	defer rescue.Recover(func(p *rescue.Error) { s.respondPanic(ctx, &r, p) })
 	socket, e := s.openSocket(ctx, &r, to)
 	if e != nil {
-		s.respondError(ctx, &r, s.apis.byHead(&ctx.Request.Header), e)
+		s.respondError(ctx, &r, s.apiOf(&ctx.Request.Header), e)
 		return
 	}
 	r.Status = fasthttp.StatusSwitchingProtocols
@@ -475,7 +478,7 @@ func (s *Server) respondError(ctx *fasthttp.RequestCtx, r *telemetry.Record, api
 		s.metrics.Shed(reason)
 	}
 	s.logIfPanic(r.RequestID, e.Cause)
-	r.Status, r.Code = api.status(e), e.Code
+	r.Status, r.Code = api.statusOf(e), e.Code
 	if r.Code == "" {
 		r.Code = string(e.Kind)
 	}
@@ -520,7 +523,7 @@ func (s *Server) handleReadError(ctx *fasthttp.RequestCtx, err error) {
 	r := telemetry.Record{Began: s.now(), RequestID: endpoint.NewRequestID(), Remote: remoteHost(ctx), Cause: err}
 	defer rescue.Recover(func(p *rescue.Error) { s.logPanic(r.RequestID, p) })
 	s.setRequestID(ctx, r.RequestID)
-	s.respondError(ctx, &r, s.apis.byHead(&ctx.Request.Header), readError(s, err))
+	s.respondError(ctx, &r, s.apiOf(&ctx.Request.Header), readError(s, err))
 	s.account.Request(&r)
 }
 

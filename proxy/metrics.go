@@ -418,16 +418,16 @@ func startTrace(x *completion, h *fasthttp.RequestHeader) {
 	}
 	if sampler := s.exporter.Sampler(); sampler != nil {
 		r.Span = sampler.Begin(x.traceparent, s.random(), s.random(), r.Began)
+		x.span = r.Span
 	}
 }
 
 // appendTrace appends the headers of the trace context of an attempt, whose own span is the provider's parent. Without
 // traces of the gateway's own, it is the client's context.
-func appendTrace(headers []upstream.Header, a *attempt) []upstream.Header {
-	x := a.completion
+func (x *exchange) appendTrace(headers []upstream.Header, number int) []upstream.Header {
 	parent := x.traceparent
-	if span := &x.record.Span; span.Valid() {
-		parent = string(span.AppendTraceparent(nil, a.number))
+	if x.span.Valid() {
+		parent = string(x.span.AppendTraceparent(nil, number))
 	}
 	for _, h := range [...]upstream.Header{{Name: endpoint.TraceHeader, Value: parent}, {Name: endpoint.TraceState, Value: x.tracestate}} {
 		if h.Value != "" && !slices.ContainsFunc(headers, func(o upstream.Header) bool { return o.Name == h.Name }) {

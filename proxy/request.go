@@ -40,6 +40,7 @@ import (
 type completion struct {
 	// Fields used for each event of a stream are first, because they have left the processor's caches between two events.
 	server       *Server
+	generation   *generation
 	delivery             // to the client
 	*attempt             // the current attempt, or the one that has responded; never nil
 	firstAttempt attempt // avoids an allocation
@@ -57,33 +58,46 @@ type completion struct {
 // exchange is what a client has asked for, except for the documents, which are released earlier. It does not change once
 // the request is routed.
 type exchange struct {
-	api        *clientAPI
-	generation *generation
-	stream     bool
-	http11     bool
-	explain    bool        // the response describes the routing decision in x-gateway-route
-	hops       int         // gateways that the request has passed through before this one
-	random     uint64      // decides whatever is decided at random
-	key        *access.Key // nil until the client is known
-	user       access.User // the person behind the key; nobody if the key does not tell them apart
-	model      *catalog.Model
-	policy     *routing.Policy     // the model's
-	budget     routing.BudgetShare // for a policy that reads it
-	credential uint64              // hash that selects one of a provider's credentials
-	betas      []string            // beta features that a client of the Messages API requests
-	tags       []string            // set by filters
-	presented  []string            // keys in the request's head, to be redacted from recordings
-	references ownership.References
+	api           *clientAPI
+	configuration configuration
+	stream        bool
+	http11        bool
+	explain       bool        // the response describes the routing decision in x-gateway-route
+	hops          int         // gateways that the request has passed through before this one
+	random        uint64      // decides whatever is decided at random
+	key           *access.Key // nil until the client is known
+	user          access.User // the person behind the key; nobody if the key does not tell them apart
+	model         *catalog.Model
+	policy        *routing.Policy     // the model's
+	budget        routing.BudgetShare // for a policy that reads it
+	credential    uint64              // hash that selects one of a provider's credentials
+	betas         []string            // beta features that a client of the Messages API requests
+	tags          []string            // set by filters
+	presented     []string            // keys in the request's head, to be redacted from recordings
+	requestID     string
+	began         time.Time
+	span          telemetry.SpanContext
+	references    ownership.References
 
 	traceparent string // the client's trace context, if it is continued; else ""
 	tracestate  string
+}
+
+// configuration is the loaded configuration that an exchange is served with. It stays open while it is referenced.
+type configuration interface {
+	// acquire takes a reference, which release gives back. It returns false if the last one has been given back.
+	acquire() bool
+	release()
+
+	// newFileRedactor returns a function that removes secrets from text, also the keys presented.
+	newFileRedactor(presented []string) func([]byte) []byte
 }
 
 // acquireWorkspace sets up the first attempt with a workspace, and makes waits of the completion check client.
 func (x *completion) acquireWorkspace(client downstream.ClientChecker) {
 	x.watcher.Watch(x.conn, client)
 	x.record.Tries = x.firstTry[:0]
-	x.attempt, x.firstAttempt = &x.firstAttempt, attempt{workspace: x.api.getWorkspace(), completion: x, wait: x}
+	x.attempt, x.firstAttempt = &x.firstAttempt, attempt{workspace: x.api.getWorkspace(), services: &x.server.services, exchange: &x.exchange, documents: &x.documents, wait: x}
 	x.users.Store(1)
 }
 
@@ -179,7 +193,7 @@ func (x *completion) findUser(head *fasthttp.RequestHeader) (e *apierror.Error) 
 func (x *completion) fitModel() *apierror.Error {
 	x.policy = x.generation.policies.Of(x.model)
 	if r, ok := x.request.(clientapi.RewritableRequest); ok {
-		x.body = x.restoreThinking(r, x.body, 0)
+		x.body = x.documents.restoreThinking(&x.server.services, &x.exchange, r, x.body, 0)
 	}
 	return x.request.FitModel(x.model.MaxTokens, x.model.Thinking, x.server.admission.Limits().Strict)
 }
@@ -318,29 +332,6 @@ func (x *completion) releaseBody() *apierror.Error {
 	x.body = nil
 	_, body := r.Document()
 	return x.limiter.Grow(&x.counted, len(body))
-}
-
-// restoreThinking restores in a chat completions request the signed reasoning of earlier responses that the client has
-// not sent back. body is the buffer that holds the request's document, and held is how many other bytes are counted for
-// it. It returns the buffer that holds the document afterwards. If memory is short, the request stays as it is, because
-// its provider may not need the reasoning.
-func (x *completion) restoreThinking(r clientapi.RewritableRequest, body []byte, held int) []byte {
-	s, facts := x.server, r.Describe()
-	if !facts.Flags.Has(clientapi.FlagToolHistory) || facts.FunctionCalls {
-		return body // a function_call has no id to find the reasoning by
-	}
-	usable := func(provider string) bool {
-		return slices.ContainsFunc(x.policy.Targets, func(t routing.Target) bool { return t.Provider == provider })
-	}
-	limit := int(s.admission.Limits().MaxBody)
-	doc, old := r.Document()
-	restored, changed := s.thinking.Restore(s.buffers.Get(len(old)), doc, x.record.Key, usable, limit)
-	if !changed || x.limiter.Grow(&x.counted, held+len(restored)) != nil || r.Replace(restored, clientapi.Limits{}.Lowered()) != nil {
-		s.buffers.Put(restored)
-		return body
-	}
-	s.buffers.Put(body)
-	return restored
 }
 
 // admitTokens reserves the limits and budgets of the request's key, team and model. Under a strict budget, the response
@@ -593,7 +584,7 @@ func (x *completion) releaseRequest(ctx *fasthttp.RequestCtx) {
 		x.routed = nil
 	}
 	x.released = true
-	x.documents.release(x.server, x.api)
+	x.documents.release(&x.server.services, x.api)
 	if x.stream {
 		ctx.Request.ReleaseBody(0)
 	}

@@ -68,8 +68,7 @@ const readBuffer = 32 << 10
 
 // Server is a gateway. Create it with New; Serve serves a listener until Shutdown or Close.
 type Server struct {
-	log        *slog.Logger
-	now        func() time.Time
+	services
 	random     func() uint64
 	version    string
 	logDropped func() int64
@@ -82,12 +81,8 @@ type Server struct {
 	clients   *downstream.Conns
 	http      fasthttp.Server
 	trimmer   capacity.Trimmer
-	admission *admission.Controller
-	apis      clientAPIs
-	buffers   buffers.Pool
 	plugins   *plugin.Host
 	routings  routings
-	recorder  *Recorder           // nil disables recording
 	node      func() fleet.Status // nil if no bundle is served
 	account   telemetry.Log
 	metrics   *telemetry.Metrics
@@ -101,7 +96,6 @@ type lasting struct {
 	registry   routing.Registry
 	canaries   *canary.Set
 	books      *accounting.Books
-	thinking   *thinking.Memory
 	responses  *responses.Memory // nil if responses are not stored
 	held       *responses.Memory // responses that WebSockets hold
 	owners     *ownership.Store
@@ -139,10 +133,11 @@ func New(ctx context.Context, o Options) (*Server, error) {
 	}
 	cfg := o.Config
 	s := &Server{
-		log: o.Log, metrics: telemetry.NewMetrics(), version: o.Version, logDropped: o.LogDropped, now: o.Now, random: o.Random,
-		recorder: o.Recorder, node: o.Node, lifetime: lifetime{started: cfg, startedAt: o.Now(), refusals: make(chan struct{}, maxRefusals)},
+		services: services{log: o.Log, now: o.Now, recorder: o.Recorder}, metrics: telemetry.NewMetrics(), version: o.Version, logDropped: o.LogDropped, random: o.Random,
+		node: o.Node, lifetime: lifetime{started: cfg, startedAt: o.Now(), refusals: make(chan struct{}, maxRefusals)},
 		excessive: rate.Sometimes{Interval: time.Minute}, ratioLog: rate.Sometimes{Interval: time.Minute},
 	}
+	s.panicked = s.logPanic
 	machine := capacity.Detect()
 	if r := cfg.Responses; r.Memory > 0 {
 		size := int(r.Memory)

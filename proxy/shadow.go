@@ -10,6 +10,7 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/internal/apierror"
 	"github.com/sluice-gateway/sluice/proxy/internal/clientapi"
 	"github.com/sluice-gateway/sluice/proxy/internal/failure"
+	"github.com/sluice-gateway/sluice/proxy/internal/holds"
 	"github.com/sluice-gateway/sluice/proxy/internal/journal"
 	"github.com/sluice-gateway/sluice/proxy/internal/ownership"
 	"github.com/sluice-gateway/sluice/proxy/internal/rescue"
@@ -38,10 +39,14 @@ type mirror struct {
 	source *completion // the request to copy; nil once the copies have been sent or the request has ended
 }
 
-// shadowCopy is a copy of a request: a completion without a client.
+// shadowCopy is a copy of a request: an attempt without a client, at an exchange and with documents of its own.
 type shadowCopy struct {
-	*completion
+	attempt
 	detached
+	server    *Server
+	mirror    *mirror
+	record    telemetry.Record
+	holds     holds.Holds
 	to        *routing.Shadow
 	cancel    context.CancelCauseFunc
 	compared  *shadow.Copy
@@ -68,6 +73,14 @@ func newMirror(x *completion) *mirror {
 	return m
 }
 
+// sender returns the function that sends the copies; nil if there are none.
+func (m *mirror) sender() func() {
+	if m == nil {
+		return nil
+	}
+	return m.send
+}
+
 // tap returns a recorder for one attempt's response.
 func (m *mirror) tap() response.Tap {
 	if m == nil {
@@ -78,9 +91,6 @@ func (m *mirror) tap() response.Tap {
 
 // send sends the copies when it is first called, by an attempt that has sent the request.
 func (m *mirror) send() {
-	if m == nil {
-		return
-	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	x := m.source
@@ -97,40 +107,46 @@ func (m *mirror) send() {
 func (m *mirror) copy(x *completion, to *routing.Shadow) {
 	s, started := x.server, false
 	defer rescue.Recover(func(p *rescue.Error) { s.logPanic(x.record.RequestID, p) })
-	y := &completion{server: s, exchange: x.exchange, mirror: m}
-	y.key, y.betas, y.http11, y.explain = nil, m.betas, true, false
-	y.policy = &routing.Policy{Model: x.policy.Model, Targets: []routing.Target{to.Target}}
-	y.references = ownership.References{Origin: x.references.Origin, Foreign: x.references.Foreign}
-	y.holds.OpenCopy(s.newJournalID(), &x.holds)
-	y.record = telemetry.Record{
+	asked := x.exchange
+	asked.betas, asked.began, asked.http11, asked.explain = m.betas, s.now(), true, false
+	asked.policy = &routing.Policy{Model: x.policy.Model, Targets: []routing.Target{to.Target}}
+	asked.references = ownership.References{Origin: x.references.Origin, Foreign: x.references.Foreign}
+	c := &shadowCopy{server: s, mirror: m, to: to}
+	c.holds.OpenCopy(s.newJournalID(), &x.holds)
+	c.record = telemetry.Record{
 		RequestID: x.record.RequestID, Trace: x.record.Trace, Key: x.record.Key, Model: x.record.Model, Provider: to.Target.Provider, Target: to.Target.Model,
-		Began: s.now(), Attempts: 1, Stream: x.stream, Path: x.record.Path, Team: x.record.Team, Series: x.record.Series, Generation: x.record.Generation, Shadow: true,
+		Began: asked.began, Attempts: 1, Stream: x.stream, Path: x.record.Path, Team: x.record.Team, Series: x.record.Series, Generation: x.record.Generation, Shadow: true,
 	}
 	if sampler := s.exporter.Sampler(); sampler != nil {
-		y.record.Span = sampler.Copy(&x.record.Span, s.random(), s.random(), y.record.Began)
+		c.record.Span = sampler.Copy(&x.record.Span, s.random(), s.random(), asked.began)
+		asked.span = c.record.Span
 	}
-	y.limiter = &s.admission.Copies
-	y.users.Store(1)
+	c.attempt = attempt{
+		services: &s.services, exchange: &asked, documents: &documents{limiter: &s.admission.Copies}, memory: &c.holds.Reservation, shadow: true,
+		provider: x.generation.providers[to.Target.Provider],
+		trial:    trial{target: &to.Target, recorded: true, number: 1, startedAt: asked.began},
+	}
+	c.documents.users.Store(1)
 	defer func() {
 		if !started {
-			y.holds.Reservation.Release()
-			y.documents.release(s, y.api)
+			c.holds.Reservation.Release()
+			c.documents.release(c.services, asked.api)
 		}
 	}()
-	client := x.generation.providers[to.Target.Provider].client
+	client := c.provider.client
 	switch {
 	case s.shadowContext.Err() != nil:
 		to.Figures.End(shadow.Cancelled, 0)
 		return
-	case client != nil && !client.HasSpare(), !s.admission.AdmitCopy(&y.holds.Reservation, &y.counted, len(m.document)):
+	case client != nil && !client.HasSpare(), !s.admission.AdmitCopy(&c.holds.Reservation, &c.documents.counted, len(m.document)):
 		to.Figures.End(shadow.Dropped, 0)
 		return
 	}
-	y.body = append(s.buffers.Get(len(m.document)), m.document...)
-	c := &shadowCopy{completion: y, to: to}
+	c.documents.body = append(s.buffers.Get(len(m.document)), m.document...)
 	c.ctx, c.cancel = context.WithCancelCause(s.shadowContext)
+	c.wait = c
 	c.compared = m.compared.Add(to.Target.Provider, to.Target.Model, to.Figures, c.cancel)
-	y.generation.acquire()
+	asked.configuration.acquire()
 	started = true
 	go c.run()
 }
@@ -148,7 +164,7 @@ func (m *mirror) finish(x *completion) {
 		m.compared.Cancel(failure.ErrDisconnected)
 		return
 	}
-	compare := m.compared.Finish(describeResponse(x, x.record.Status))
+	compare := m.compared.Finish(describeResponse(x.attempt, x.record.Status))
 	if compare == nil {
 		return
 	}
@@ -164,17 +180,12 @@ func (m *mirror) finish(x *completion) {
 // run serves the copy on its own goroutine.
 func (c *shadowCopy) run() {
 	s := c.server
-	defer c.generation.release()
+	defer c.exchange.configuration.release()
 	defer rescue.Recover(func(p *rescue.Error) { s.logPanic(c.record.RequestID, p) })
-	defer c.documents.release(s, c.api)
+	defer c.documents.release(c.services, c.exchange.api)
 	defer c.holds.Reservation.Release()
 	defer c.cancel(nil)
-	c.attempt = &c.firstAttempt
-	c.firstAttempt = attempt{
-		workspace: newWorkspace(new(shadow.DiscardRenderer), true, nil), completion: c.completion, wait: c, shadow: true,
-		provider: c.generation.providers[c.to.Target.Provider],
-		trial:    trial{target: &c.to.Target, recorded: true, number: 1, startedAt: c.record.Began},
-	}
+	c.workspace = newWorkspace(new(shadow.DiscardRenderer), true, nil)
 	defer c.translation.Reset()
 	defer c.closeUpstream()
 	c.end(c.respond())
@@ -190,13 +201,13 @@ func (c *shadowCopy) respond() (err error) {
 		c.overLimit = true
 		return e
 	}
-	held, e := c.holds.HoldTarget(c.request, c.target, c.stream, c.startedAt)
+	held, e := c.holds.HoldTarget(c.documents.request, c.target, c.exchange.stream, c.startedAt)
 	if e != nil {
 		c.overLimit = true
 		return e
 	}
 	c.held, c.reserved = held, true
-	if e := c.prepare(); e != nil {
+	if e := c.prepare(c.mirror.tap(), nil); e != nil {
 		return e
 	}
 	if err := c.sendRequest(); err != nil {
@@ -214,29 +225,30 @@ func (c *shadowCopy) respond() (err error) {
 
 // parse parses the document, which has already been accepted, and adapts the request to the model as for the client.
 func (c *shadowCopy) parse() *apierror.Error {
-	c.request = c.api.getRequest()
+	x, d := c.exchange, c.documents
+	d.request = x.api.getRequest()
 	limits := clientapi.Limits{}
-	switch r := c.request.(type) {
+	switch r := d.request.(type) {
 	case clientapi.AddressedRequest:
-		r.Address(c.mirror.requestedModel, c.stream)
+		r.Address(c.mirror.requestedModel, x.stream)
 	case clientapi.RewritableRequest:
 		limits = limits.Lowered() // the document may have been rewritten
 	}
-	if e := c.request.Parse(c.body, limits); e != nil {
+	if e := d.request.Parse(d.body, limits); e != nil {
 		return e
 	}
-	if stateful, ok := c.request.(clientapi.StatefulRequest); ok {
-		if e := stateful.Expand(c.record.Key); e != nil {
+	if stateful, ok := d.request.(clientapi.StatefulRequest); ok {
+		if e := stateful.Expand(x.key.Name()); e != nil {
 			return e
 		}
 	}
-	e := c.request.FitModel(c.model.MaxTokens, c.model.Thinking, false)
+	e := d.request.FitModel(x.model.MaxTokens, x.model.Thinking, false)
 	if lowered := c.mirror.loweredLimit; e == nil && lowered > 0 {
-		e = c.request.FitModel(lowered, c.model.Thinking, false)
+		e = d.request.FitModel(lowered, x.model.Thinking, false)
 	}
-	c.references.Find(c.request, c.api.API, c.api.id)
-	if c.references.Comparable() {
-		c.references.Compared.SetNull() // findReferences may have done so in the client's own document
+	x.references.Find(d.request, x.api.API, x.api.id)
+	if x.references.Comparable() {
+		x.references.Compared.SetNull() // findReferences may have done so in the client's own document
 	}
 	return e
 }
@@ -250,7 +262,7 @@ func (c *shadowCopy) end(err error) {
 	if err != nil {
 		e := failure.ForClient(err)
 		r.Code, r.Cause = cmp.Or(e.Code, string(e.Kind)), e.Cause
-		if recorder == nil || !recorder.Began() || !c.stream {
+		if recorder == nil || !recorder.Began() || !c.exchange.stream {
 			r.Status = e.Status
 		}
 		_, shed := failure.Shed(e)
@@ -285,25 +297,25 @@ func (c *shadowCopy) end(err error) {
 	c.endTape(err)
 	if ok {
 		r.Tokens, r.UsageEstimated, r.Cost, r.Priced = u.Tokens, u.Estimated, u.Cost, u.Priced
-		c.recordUncertain(c.unknown(), used)
+		recordUncertain(r, c.unknown(), used)
 	}
 	if c.reserved {
-		c.holds.SettledAt, c.disconnected = now, outcome == shadow.Cancelled
-		c.recordLedger(r, journal.Labels{Model: r.Model, Provider: r.Provider, Tags: "shadow"})
+		c.holds.SettledAt = now
+		recordLedger(s.books, &c.holds, r, journal.Labels{Model: r.Model, Provider: r.Provider, Tags: "shadow"}, outcome == shadow.Cancelled, false)
 	}
 	if outcome == shadow.Answered || outcome == shadow.Failed {
-		c.compared.Finish(describeResponse(c.completion, r.Status))
+		c.compared.Finish(describeResponse(&c.attempt, r.Status))
 	}
 }
 
 // describeResponse describes the response to a request or to its copy for the comparison.
-func describeResponse(x *completion, status int) *shadow.Response {
-	u := x.writer.Accounted()
+func describeResponse(a *attempt, status int) *shadow.Response {
+	u := a.writer.Accounted()
 	r := &shadow.Response{
-		Status: status, Complete: x.writer.Complete(), Prompt: u.Prompt, Completion: u.Completion,
-		FirstEvent: x.firstEvent, Duration: x.server.now().Sub(x.startedAt),
+		Status: status, Complete: a.writer.Complete(), Prompt: u.Prompt, Completion: u.Completion,
+		FirstEvent: a.firstEvent, Duration: a.services.now().Sub(a.startedAt),
 	}
-	if t, ok := x.writer.Tap().(*shadow.Recorder); ok {
+	if t, ok := a.writer.Tap().(*shadow.Recorder); ok {
 		t.Describe(r)
 	}
 	return r
@@ -314,8 +326,5 @@ func (c *shadowCopy) Tick(upstream.Phase, time.Duration) error {
 	if err := context.Cause(c.ctx); err != nil {
 		return err
 	}
-	return c.checkEventTimeout(c.server.now())
+	return c.checkEventTimeout(c.services.now())
 }
-
-// Pace implements waiter.
-func (c *shadowCopy) Pace() time.Duration { return c.detached.Pace() }

@@ -383,7 +383,7 @@ func (y *relay) probe() bool {
 	if !y.between {
 		return false
 	}
-	_, err := y.conn.Write(y.server.apis[clientapi.Responses].heartbeat)
+	_, err := y.conn.Write(y.server.apis[clientapi.Responses].heartbeatChunk)
 	y.writtenAt = y.server.now()
 	return err == nil
 }

@@ -188,28 +188,28 @@ func (a *attempt) awaitBytes() error {
 }
 
 // readMore reads more of a streamed response after its head has been sent.
-func (x *completion) readMore(ctx context.Context) error {
-	if !x.framed || x.follows() {
-		return x.readResponse(ctx)
+func (a *attempt) readMore(ctx context.Context) error {
+	if !a.framed || a.follows() {
+		return a.readResponse(ctx)
 	}
-	return x.readEvents(ctx)
+	return a.readEvents(ctx)
 }
 
 // readResponse reads as much of the response as the client's first bytes need, with the further requests that the plugin
 // asks for. It is called again after errCommit.
-func (x *completion) readResponse(ctx context.Context) error {
+func (a *attempt) readResponse(ctx context.Context) error {
 	for {
-		if x.follows() {
-			if err := x.followUp(); err != nil {
+		if a.follows() {
+			if err := a.followUp(); err != nil {
 				return err
 			}
 		}
-		if err := x.readOneResponse(ctx); err != nil || !x.follows() {
+		if err := a.readOneResponse(ctx); err != nil || !a.follows() {
 			return err
 		}
-		if x.stream {
-			x.filterResponse(ctx)
-			if len(x.writer.Output()) > 0 || x.writer.Failed() != nil {
+		if a.exchange.stream {
+			a.filterResponse(ctx)
+			if len(a.writer.Output()) > 0 || a.writer.Failed() != nil {
 				return nil
 			}
 		}
@@ -217,145 +217,145 @@ func (x *completion) readResponse(ctx context.Context) error {
 }
 
 // readOneResponse reads the response to one request.
-func (x *completion) readOneResponse(ctx context.Context) error {
-	if x.response == nil {
-		if !x.writer.Complete() && x.writer.Failed() == nil {
+func (a *attempt) readOneResponse(ctx context.Context) error {
+	if a.response == nil {
+		if !a.writer.Complete() && a.writer.Failed() == nil {
 			return apierror.Fail(abi.FailServer, "plugin_protocol", "", "The provider's plugin did not complete its response.")
 		}
 		return nil
 	}
-	if x.first == nil {
-		if err := x.awaitFirst(ctx); err != nil || x.follows() {
+	if a.first == nil {
+		if err := a.awaitFirst(ctx); err != nil || a.follows() {
 			return err
 		}
-		if x.bodyDone {
-			return x.readDocument(ctx, nil)
+		if a.bodyDone {
+			return a.readDocument(ctx, nil)
 		}
 	}
-	first := x.first
-	x.first = nil
-	x.tape.Write(first)
-	framed, ok := framing.Detect(x.response.Header("content-type"), first, x.translation.Framing)
+	first := a.first
+	a.first = nil
+	a.tape.Write(first)
+	framed, ok := framing.Detect(a.response.Header("content-type"), first, a.translation.Framing)
 	if !ok {
 		e := apierror.Fail(abi.FailBadAnswer, "", "", "The provider's response is neither JSON nor a stream of events.")
-		e.Cause = fmt.Errorf("content type %.64q", framing.MediaType(x.response.Header("content-type")))
+		e.Cause = fmt.Errorf("content type %.64q", framing.MediaType(a.response.Header("content-type")))
 		return e
 	}
-	if x.tape.SetFraming(framed); framed == abi.FramingAWSInvoke {
-		x.tape.SetFraming(abi.FramingAWSEventStream) // the same bytes
+	if a.tape.SetFraming(framed); framed == abi.FramingAWSInvoke {
+		a.tape.SetFraming(abi.FramingAWSEventStream) // the same bytes
 	}
-	x.startReading(framed != abi.FramingJSON)
+	a.startReading(framed != abi.FramingJSON)
 	if framed == abi.FramingJSON {
-		return x.readDocument(ctx, first)
+		return a.readDocument(ctx, first)
 	}
-	x.decoder = x.decoders.Open(framed, x.provider.maxEvent)
-	x.decoder.Feed(first)
-	x.framed, x.eventAt = true, x.server.now()
-	return x.readEvents(ctx)
+	a.decoder = a.decoders.Open(framed, a.provider.maxEvent)
+	a.decoder.Feed(first)
+	a.framed, a.eventAt = true, a.services.now()
+	return a.readEvents(ctx)
 }
 
 // startReading prepares to read a response: a stream of events, or a single document. A response to the client's own
 // document is passed on if it has the form that the client wants.
-func (x *completion) startReading(stream bool) {
-	if x.reader == nil {
+func (a *attempt) startReading(stream bool) {
+	if a.reader == nil {
 		return
 	}
-	x.passthrough = x.responseAPI == x.api && stream == x.stream && !x.translated
-	if x.passthrough {
-		x.renderer.Pass()
-		x.filtered.Pass(x.api.PassedTexts)
+	a.passthrough = a.responseAPI == a.exchange.api && stream == a.exchange.stream && !a.translated
+	if a.passthrough {
+		a.renderer.Pass()
+		a.filtered.Pass(a.exchange.api.PassedTexts)
 	}
-	x.reader.Reset(x.passthrough)
+	a.reader.Reset(a.passthrough)
 }
 
 // readDocument reads a response that is one JSON document, which begins with first.
-func (x *completion) readDocument(ctx context.Context, first []byte) error {
+func (a *attempt) readDocument(ctx context.Context, first []byte) error {
 	read := len(first) // first itself is invalid after the next line
-	body, err := x.response.ReadAllWithin(append(x.server.buffers.Get(len(first)), first...), maxDocument, x.reserveResponse)
-	defer func() { x.server.buffers.Put(body) }()
+	body, err := a.response.ReadAllWithin(append(a.services.buffers.Get(len(first)), first...), maxDocument, a.reserveResponse)
+	defer func() { a.services.buffers.Put(body) }()
 	for errors.Is(err, errCommit) {
 		// Nothing can be streamed before the document is complete. The wait continues until an upstream timeout.
-		body, err = x.response.ReadAllWithin(body, maxDocument, x.reserveResponse)
+		body, err = a.response.ReadAllWithin(body, maxDocument, a.reserveResponse)
 	}
-	x.tape.Write(body[min(read, len(body)):])
+	a.tape.Write(body[min(read, len(body)):])
 	if err != nil {
 		return err
 	}
-	x.bodyDone = true
-	if x.reader != nil {
-		x.batch.Reset()
-		if err := x.reader.ReadResponse(body, &x.batch); err != nil {
+	a.bodyDone = true
+	if a.reader != nil {
+		a.batch.Reset()
+		if err := a.reader.ReadResponse(body, &a.batch); err != nil {
 			return failure.BadResponse(err)
 		}
-		if err := x.applyBatch(); err != nil {
+		if err := a.applyBatch(); err != nil {
 			return err
 		}
-	} else if err := x.provider.binding.Response(ctx, &x.translation, x.response.Status(), body); err != nil {
+	} else if err := a.provider.binding.Response(ctx, &a.translation, a.response.Status(), body); err != nil {
 		return err
 	}
-	if x.writer.Complete() || x.writer.Failed() != nil || x.follows() {
+	if a.writer.Complete() || a.writer.Failed() != nil || a.follows() {
 		return nil
 	}
-	return x.writer.End()
+	return a.writer.End()
 }
 
 // readEvents reads events until there is something to write to a streaming client, or the response is complete or has
 // failed. An error that it returns has not been passed to the writer.
-func (x *completion) readEvents(ctx context.Context) error {
+func (a *attempt) readEvents(ctx context.Context) error {
 	for events := false; ; {
-		ev, ok, err := x.decoder.Next()
+		ev, ok, err := a.decoder.Next()
 		if err != nil {
-			return x.unreadableEvent(err)
+			return a.unreadableEvent(err)
 		}
 		if ok {
 			events = true
-			if err := x.handleEvent(ctx, ev); err != nil {
+			if err := a.handleEvent(ctx, ev); err != nil {
 				return err
 			}
-			if !x.stream {
-				if err := x.reserveResponse(x.writer.Held() + x.filtered.Waiting()); err != nil {
+			if !a.exchange.stream {
+				if err := a.reserveResponse(a.writer.Held() + a.filtered.Waiting()); err != nil {
 					return err
 				}
 			}
-			if x.writer.Complete() || x.writer.Failed() != nil {
+			if a.writer.Complete() || a.writer.Failed() != nil {
 				return nil
 			}
 			continue
 		}
-		if x.stream {
-			x.filterResponse(ctx)
-			if len(x.writer.Output()) > 0 || x.writer.Failed() != nil {
+		if a.exchange.stream {
+			a.filterResponse(ctx)
+			if len(a.writer.Output()) > 0 || a.writer.Failed() != nil {
 				return nil
 			}
 		}
 		switch {
-		case x.follows():
+		case a.follows():
 			return nil
-		case x.bodyDone:
-			return x.writer.End()
+		case a.bodyDone:
+			return a.writer.End()
 		}
-		now := x.server.now()
+		now := a.services.now()
 		if events {
-			x.eventAt, events = now, false
+			a.eventAt, events = now, false
 		}
-		if now.Sub(x.checkedAt) >= x.checkInterval() {
-			if err := x.wait.Tick(upstream.PhaseBody, 0); err != nil {
+		if a.wait.Due(now) {
+			if err := a.wait.Tick(upstream.PhaseBody, 0); err != nil {
 				return err
 			}
 		}
-		p, err := x.response.Next()
+		p, err := a.response.Next()
 		switch {
 		case err == nil:
-			if x.firstEvent == 0 {
-				x.firstEvent = x.server.now().Sub(x.startedAt)
+			if a.firstEvent == 0 {
+				a.firstEvent = a.services.now().Sub(a.startedAt)
 			}
-			x.decoder.Feed(p)
-			x.tape.Write(p)
+			a.decoder.Feed(p)
+			a.tape.Write(p)
 		case err == io.EOF: // not errors.Is, because a truncated body wraps it
-			if err := x.endBody(ctx); err != nil {
+			if err := a.endBody(ctx); err != nil {
 				return err
 			}
-		case errors.Is(err, errCommit) && !x.stream:
+		case errors.Is(err, errCommit) && !a.exchange.stream:
 		default:
 			return err
 		}
@@ -393,8 +393,8 @@ func (a *attempt) endBody(ctx context.Context) error {
 }
 
 // reserveResponse reserves memory for n bytes of a response that is held until it is complete.
-func (x *completion) reserveResponse(n int) error {
-	if e := x.holds.Reservation.GrowResponse(n); e != nil {
+func (a *attempt) reserveResponse(n int) error {
+	if e := a.memory.GrowResponse(n); e != nil {
 		return e
 	}
 	return nil
@@ -507,6 +507,9 @@ func (x *completion) pace() time.Duration {
 	return 0
 }
 
+// Due implements waiter.
+func (x *completion) Due(now time.Time) bool { return now.Sub(x.checkedAt) >= x.checkInterval() }
+
 // checkInterval returns how long the client's connection may go unchecked.
 func (x *completion) checkInterval() time.Duration {
 	if p := x.pace(); p > 0 {
@@ -537,7 +540,7 @@ func (x *completion) Tick(_ upstream.Phase, _ time.Duration) error {
 		return nil
 	}
 	if now.Sub(x.writtenAt) >= heartbeat {
-		if _, err := x.conn.Write(x.api.heartbeat); err != nil {
+		if _, err := x.conn.Write(x.api.heartbeatChunk); err != nil {
 			x.disconnected = true
 			return failure.ErrDisconnected
 		}
@@ -579,7 +582,7 @@ var continueHead = []byte("HTTP/1.1 100 Continue\r\n\r\n")
 func (x *completion) probe() bool {
 	switch {
 	case x.committed:
-		_, err := x.conn.Write(x.api.heartbeat)
+		_, err := x.conn.Write(x.api.heartbeatChunk)
 		x.writtenAt = x.server.now()
 		return err == nil
 	case x.http11 && !x.probed:
