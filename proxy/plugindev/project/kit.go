@@ -30,7 +30,7 @@ const (
 
 // inKit reports whether a file below sdk is part of a language's kit. The description of the ABI is part of each.
 func inKit(language, name string) bool {
-	if name == "abi/README.md" {
+	if name == "abi/README.md" || name == "abi/sluice.wit" {
 		return true
 	}
 	folder, _, _ := strings.Cut(name, "/")

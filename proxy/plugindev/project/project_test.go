@@ -99,7 +99,7 @@ func TestNewFolderIsSelfContained(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			for _, name := range []string{"README.md", "gateway.toml", "plugin.toml", "sdk/KIT", "sdk/LICENSE", "sdk/abi/README.md"} {
+			for _, name := range []string{"README.md", "gateway.toml", "plugin.toml", "sdk/KIT", "sdk/LICENSE", "sdk/abi/README.md", "sdk/abi/sluice.wit"} {
 				read(t, p.Dir, name)
 			}
 		})

@@ -265,7 +265,7 @@ func TestPollingClientLeaves(t *testing.T) {
 
 // TestPollingNeverEnds checks that timeout.total bounds all requests of an attempt.
 func TestPollingNeverEnds(t *testing.T) {
-	eachPolling(t, "700ms", func(t *testing.T, g *proxytest.Gateway, p *predictions, stream bool) {
+	eachPolling(t, "2s", func(t *testing.T, g *proxytest.Gateway, p *predictions, stream bool) {
 		admin := g.Admin(t)
 		r := g.Chat(t, strings.Replace(pollRequest("never", stream), `,"stream_options":{"include_usage":true}`, "", 1))
 		if r.Status != http.StatusGatewayTimeout {
@@ -276,8 +276,8 @@ func TestPollingNeverEnds(t *testing.T) {
 		}
 		p.mu.Lock()
 		defer p.mu.Unlock()
-		if n := p.polls["never"]; n < 1 || n > 7 {
-			t.Errorf("%d polls within 700ms with pauses of 100ms", n)
+		if n := p.polls["never"]; n < 1 || n > 20 {
+			t.Errorf("%d polls within 2s with pauses of 100ms", n)
 		}
 		if m := readMoney(t, admin); m.uncertain <= 0 || m != booked(0, m.uncertain) {
 			t.Errorf("booked %+v", m)
