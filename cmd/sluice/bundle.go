@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -338,6 +339,56 @@ func newBundleInspectCommand(o *options) *cobra.Command {
 	}
 	v.register(c)
 	return c
+}
+
+func newBundleDiffCommand(o *options) *cobra.Command {
+	v := &verifier{}
+	c := &cobra.Command{
+		Use:   "diff OLD NEW",
+		Short: "Say what differs between two bundles, and for whom",
+		Long: "Compare two bundles, each a file or a reference to a registry by tag or digest, whose signature is verified. There is a\n" +
+			"line for each value that differs. Lines of models name the keys that may use the model, and lines of providers the models\n" +
+			"that they serve.",
+		Example: "  sluice bundle diff oci://registry.example.com/acme/fleet:v1 bundle.toml --pub fleet.key.pub",
+		RunE: func(c *cobra.Command, args []string) error {
+			if len(args) != 2 {
+				return newUsageError(c, "`%s` takes two bundles", c.CommandPath())
+			}
+			var sides [2]config.BundleText
+			for i, name := range args {
+				content, err := v.read(c, o, name)
+				if err != nil {
+					return err
+				}
+				sides[i] = config.BundleText{Name: name, Content: content}
+			}
+			text, err := config.DiffBundles(sides[0], sides[1], config.Options{Bundled: plugins.Names()})
+			if err != nil {
+				return err
+			}
+			_, err = io.WriteString(c.OutOrStdout(), text)
+			return err
+		},
+	}
+	v.register(c)
+	return c
+}
+
+// read returns the text of a bundle in a file or a registry.
+func (v *verifier) read(c *cobra.Command, o *options, name string) ([]byte, error) {
+	if !strings.HasPrefix(name, "oci://") {
+		return os.ReadFile(name)
+	}
+	p, err := v.open(c, o, name, false)
+	if err != nil {
+		return nil, err
+	}
+	defer p.Close()
+	s, err := p.ReadBundle(c.Context(), name)
+	if err != nil {
+		return nil, err
+	}
+	return s.Content, nil
 }
 
 func newBundlePullCommand(o *options) *cobra.Command {

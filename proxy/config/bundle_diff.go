@@ -1,81 +1,27 @@
-package main
+package config
 
 import (
 	"fmt"
-	"io"
 	"maps"
-	"os"
 	"reflect"
 	"slices"
 	"strings"
 
 	"github.com/pelletier/go-toml/v2"
-	"github.com/spf13/cobra"
-
-	"github.com/sluice-gateway/sluice/plugins"
-	"github.com/sluice-gateway/sluice/proxy/config"
 )
-
-func newBundleDiffCommand(o *options) *cobra.Command {
-	v := &verifier{}
-	c := &cobra.Command{
-		Use:   "diff OLD NEW",
-		Short: "Say what differs between two bundles, and for whom",
-		Long: "Compare two bundles, each a file or a reference to a registry by tag or digest, whose signature is verified. There is a\n" +
-			"line for each value that differs. Lines of models name the keys that may use the model, and lines of providers the models\n" +
-			"that they serve.",
-		Example: "  sluice bundle diff oci://registry.example.com/acme/fleet:v1 bundle.toml --pub fleet.key.pub",
-		RunE: func(c *cobra.Command, args []string) error {
-			if len(args) != 2 {
-				return newUsageError(c, "`%s` takes two bundles", c.CommandPath())
-			}
-			var sides [2]*bundleSide
-			for i, name := range args {
-				content, err := v.read(c, o, name)
-				if err != nil {
-					return err
-				}
-				if sides[i], err = newBundleSide(name, content); err != nil {
-					return err
-				}
-			}
-			_, err := io.WriteString(c.OutOrStdout(), diffBundles(sides[0], sides[1]))
-			return err
-		},
-	}
-	v.register(c)
-	return c
-}
-
-// read returns the text of a bundle in a file or a registry.
-func (v *verifier) read(c *cobra.Command, o *options, name string) ([]byte, error) {
-	if !strings.HasPrefix(name, "oci://") {
-		return os.ReadFile(name)
-	}
-	p, err := v.open(c, o, name, false)
-	if err != nil {
-		return nil, err
-	}
-	defer p.Close()
-	s, err := p.ReadBundle(c.Context(), name)
-	if err != nil {
-		return nil, err
-	}
-	return s.Content, nil
-}
 
 // bundleSide is one of two bundles that are compared.
 type bundleSide struct {
-	cfg    *config.Config
+	cfg    *Config
 	tables map[string]any
 }
 
-func newBundleSide(name string, content []byte) (s *bundleSide, err error) {
+func newBundleSide(t BundleText, o Options) (s *bundleSide, err error) {
 	s = &bundleSide{}
-	if s.cfg, err = config.CheckBundle(name, content, config.Options{Bundled: plugins.Names()}); err != nil {
+	if s.cfg, err = CheckBundle(t.Name, t.Content, o); err != nil {
 		return nil, err
 	}
-	return s, toml.Unmarshal(content, &s.tables)
+	return s, toml.Unmarshal(t.Content, &s.tables)
 }
 
 // bundleTables are the tables of a bundle whose elements have names, and what a line calls an element.
@@ -84,11 +30,19 @@ var bundleTables = []struct{ table, element string }{
 	{"models", "model"}, {"filters", "filter"},
 }
 
-// diffBundles returns a line for each value that differs.
-func diffBundles(old, now *bundleSide) string {
+// DiffBundles checks two bundles, as CheckBundle does, and returns a line for each value that differs.
+func DiffBundles(before, after BundleText, o Options) (string, error) {
+	old, err := newBundleSide(before, o)
+	if err != nil {
+		return "", err
+	}
+	now, err := newBundleSide(after, o)
+	if err != nil {
+		return "", err
+	}
 	var lines strings.Builder
 	for _, t := range bundleTables {
-		before, after := elements(old.tables[t.table]), elements(now.tables[t.table])
+		before, after := byName(old.tables[t.table]), byName(now.tables[t.table])
 		for _, name := range slices.Sorted(maps.Keys(merged(before, after))) {
 			was, is := before[name], after[name]
 			whom := now.affected(t.table, name)
@@ -110,11 +64,11 @@ func diffBundles(old, now *bundleSide) string {
 	for _, d := range differences("router", old.tables["router"], now.tables["router"]) {
 		lines.WriteString(d + "\n")
 	}
-	return lines.String()
+	return lines.String(), nil
 }
 
-// elements returns the elements of a table, or of an array of tables, by name.
-func elements(v any) map[string]any {
+// byName returns the elements of a table, or of an array of tables, by name.
+func byName(v any) map[string]any {
 	list, ok := v.([]any)
 	if !ok {
 		m, _ := v.(map[string]any)
@@ -151,14 +105,14 @@ func (s *bundleSide) affected(table, name string) string {
 	switch table {
 	case "models":
 		for _, k := range s.cfg.Keys {
-			if slices.ContainsFunc(k.Models, func(g config.Glob) bool { return g.Match(name) }) {
+			if slices.ContainsFunc(k.Models, func(g Glob) bool { return g.Match(name) }) {
 				names = append(names, k.Name)
 			}
 		}
 	case "providers":
 		kind = "model"
 		for _, m := range s.cfg.Models {
-			if slices.ContainsFunc(m.Targets, func(t config.Target) bool { return t.Provider == name }) {
+			if slices.ContainsFunc(m.Targets, func(t Target) bool { return t.Provider == name }) {
 				names = append(names, m.ID)
 			}
 		}

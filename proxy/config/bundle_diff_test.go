@@ -1,12 +1,14 @@
-package main
+package config_test
 
 import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/sluice-gateway/sluice/proxy/config"
 )
 
-func TestBundleDiff(t *testing.T) {
+func TestDiffBundles(t *testing.T) {
 	t.Parallel()
 	const old = `
 [[teams]]
@@ -63,15 +65,11 @@ targets = [{ provider = "openai", model = "gpt-5-mini" }, { provider = "spare", 
 `
 	diff := func(a, b string) string {
 		t.Helper()
-		var sides [2]*bundleSide
-		for i, text := range []string{a, b} {
-			s, err := newBundleSide("bundle.toml", []byte(text))
-			if err != nil {
-				t.Fatal(err)
-			}
-			sides[i] = s
+		text, err := config.DiffBundles(config.BundleText{Name: "old.toml", Content: []byte(a)}, config.BundleText{Name: "new.toml", Content: []byte(b)}, config.Options{Bundled: []string{"openai", "router"}})
+		if err != nil {
+			t.Fatal(err)
 		}
-		return diffBundles(sides[0], sides[1])
+		return text
 	}
 	want := `team research is removed
 key team-a: limits: unset → { requests_per_minute = 60 }
