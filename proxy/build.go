@@ -169,10 +169,10 @@ func (l lister) ListModels(ctx context.Context, name string) ([]catalog.Listed, 
 	if p == nil || p.client == nil {
 		return nil, fmt.Errorf("provider %s cannot list models", name)
 	}
-	return listing.Read(ctx, p.listing(l.generation.config))
+	return listing.Read(ctx, listingOf(p, l.generation.config))
 }
 
-func (p *provider) listing(cfg *config.Config) *listing.Provider {
+func listingOf(p *provider, cfg *config.Config) *listing.Provider {
 	return &listing.Provider{Name: p.name, BaseURL: cfg.Provider(p.name).BaseURL, Binding: p.binding, Client: p.client, Redact: p.redact}
 }
 

@@ -157,9 +157,9 @@ func (a *attempt) cancelUpstream() {
 }
 
 // contextWatcher ends waiting for the provider when its context is done.
-type contextWatcher struct{ ctx context.Context }
+type contextWatcher struct{ context.Context }
 
-func (w contextWatcher) Tick(upstream.Phase, time.Duration) error { return w.ctx.Err() }
+func (w contextWatcher) Tick(upstream.Phase, time.Duration) error { return w.Err() }
 
 // usage returns what the attempt has used when it ends: the tokens that its provider has counted, or an estimate from
 // what has arrived and, if the request was sent and its outcome is unknown, what that is booked at. ok is false if it

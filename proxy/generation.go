@@ -235,7 +235,7 @@ func (g *generation) inherit(old *generation) {
 // storesAtProviders reports whether a provider may store responses or threads of clients.
 func (g *generation) storesAtProviders() bool {
 	for _, p := range g.providers {
-		if p.stores() {
+		if stores(p) {
 			return true
 		}
 	}
@@ -243,7 +243,7 @@ func (g *generation) storesAtProviders() bool {
 }
 
 // stores reports whether the provider may store responses or threads of clients.
-func (p *provider) stores() bool {
+func stores(p *provider) bool {
 	return p.binding.Forms()&(abi.FormResponses|abi.FormMessages) != 0
 }
 
@@ -251,7 +251,7 @@ func (p *provider) stores() bool {
 // refer to.
 func (g *generation) unsharedAccounts() (names []string) {
 	for name, p := range g.providers {
-		if p.stores() && !p.sharedObjects {
+		if stores(p) && !p.sharedObjects {
 			names = append(names, name)
 		}
 	}

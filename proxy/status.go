@@ -174,10 +174,10 @@ func (g *generation) checkProvider(ctx context.Context, c *ProviderCheck) {
 	}
 	started := time.Now()
 	defer func() { c.Took = time.Since(started) }()
-	listed, err := listing.Read(ctx, p.listing(g.config))
+	listed, err := listing.Read(ctx, listingOf(p, g.config))
 	status := http.StatusOK
 	if errors.Is(err, listing.ErrNoList) {
-		status, err = listing.Probe(ctx, p.listing(g.config))
+		status, err = listing.Probe(ctx, listingOf(p, g.config))
 	} else {
 		c.Lists = err == nil
 	}
