@@ -260,21 +260,32 @@ var importRules = []struct {
 		},
 	},
 	{
-		"only proxy imports proxy/internal/holds, which imports only access, admission, apierror, booking, clientapi, estimate, routing, routing/catalog and spend of proxy/internal",
+		"only proxy and proxy/internal/exchange import proxy/internal/holds, which imports only access, admission, apierror, booking, clientapi, estimate, routing, routing/catalog and spend of proxy/internal",
 		"what a request holds depends on the request and its targets, and not on how it is served",
 		func(p *pkg, i imported) bool {
 			allowed := []string{"access", "admission", "apierror", "booking", "clientapi", "estimate", "routing", "routing/catalog", "spend"}
 			if i.own && i.path == "proxy/internal/holds" {
-				return p.dir != "proxy"
+				return p.dir != "proxy" && p.dir != "proxy/internal/exchange"
 			}
 			return p.dir == "proxy/internal/holds" && i.own && !slices.Contains(allowed, strings.TrimPrefix(i.path, "proxy/internal/"))
 		},
 	},
 	{
-		"only proxy imports proxy/internal/failure",
+		"only proxy imports proxy/internal/exchange, which imports none of accounting, admin, budgets, downstream, journal, responsesocket, routing/policies and websocket of proxy/internal",
+		"an attempt depends neither on who waits for its response, nor on how that is delivered and booked",
+		func(p *pkg, i imported) bool {
+			if i.own && i.path == "proxy/internal/exchange" {
+				return p.dir != "proxy"
+			}
+			denied := []string{"accounting", "admin", "budgets", "downstream", "journal", "responsesocket", "routing/policies", "websocket"}
+			return p.dir == "proxy/internal/exchange" && i.own && slices.Contains(denied, strings.TrimPrefix(i.path, "proxy/internal/"))
+		},
+	},
+	{
+		"only proxy and proxy/internal/exchange import proxy/internal/failure",
 		"failures are classified in one place, above the packages in which they occur",
 		func(p *pkg, i imported) bool {
-			return i.own && within(i.path, "proxy/internal/failure") && p.dir != "proxy"
+			return i.own && within(i.path, "proxy/internal/failure") && p.dir != "proxy" && p.dir != "proxy/internal/exchange"
 		},
 	},
 	{
@@ -351,6 +362,7 @@ func TestImportRules(t *testing.T) {
 		{"proxy/internal/endpoint", own("proxy/config"), own("proxy/internal/httpfield")},
 		{"proxy/internal/admission", own("proxy/internal/routing"), own("proxy/internal/access")},
 		{"proxy/internal/holds", own("proxy/internal/upstream"), own("proxy/internal/spend")},
+		{"proxy/internal/exchange", own("proxy/internal/downstream"), own("proxy/internal/upstream")},
 		{"proxy/internal/upstream", own("proxy/internal/failure"), own("proxy/internal/httpfield")},
 		{"cmd/sluice", own("proxy/proxytest"), own("proxy/config")},
 		{"proxy", own("plugins"), own("proxy/internal/routing")},

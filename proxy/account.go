@@ -1,7 +1,6 @@
 package proxy
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"errors"
@@ -15,8 +14,8 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/config"
 	"github.com/sluice-gateway/sluice/proxy/internal/accounting"
 	"github.com/sluice-gateway/sluice/proxy/internal/apierror"
-	"github.com/sluice-gateway/sluice/proxy/internal/breaker"
 	"github.com/sluice-gateway/sluice/proxy/internal/clientapi"
+	"github.com/sluice-gateway/sluice/proxy/internal/exchange"
 	"github.com/sluice-gateway/sluice/proxy/internal/failure"
 	"github.com/sluice-gateway/sluice/proxy/internal/holds"
 	"github.com/sluice-gateway/sluice/proxy/internal/httpfield"
@@ -25,10 +24,8 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/internal/rescue"
 	"github.com/sluice-gateway/sluice/proxy/internal/response"
 	"github.com/sluice-gateway/sluice/proxy/internal/routing"
-	"github.com/sluice-gateway/sluice/proxy/internal/routing/canary"
 	"github.com/sluice-gateway/sluice/proxy/internal/spend"
 	"github.com/sluice-gateway/sluice/proxy/internal/telemetry"
-	"github.com/sluice-gateway/sluice/proxy/internal/upstream"
 	"github.com/sluice-gateway/sluice/sdk/abi"
 )
 
@@ -45,7 +42,7 @@ func (x *completion) countLimit(e *apierror.Error) *apierror.Error {
 	}
 	if limit, ok := errors.AsType[*spend.LimitError](e.Cause); ok {
 		m, reason := x.server.metrics, limitRejections[limit.Limit]
-		m.RejectKey(x.key.Series(), reason)
+		m.RejectKey(x.Key.Series(), reason)
 		switch limit.Scope.Kind {
 		case spend.Team:
 			m.RejectTeam(limit.Scope.Name, reason)
@@ -58,16 +55,16 @@ func (x *completion) countLimit(e *apierror.Error) *apierror.Error {
 
 // countFailed counts the usage of an attempt whose response is not used, in the record and on the attempt's holds. hedge
 // reports whether it has a hold of its own on the accounts of the key, the team and the model.
-func (x *completion) countFailed(a *attempt, hedge bool) {
-	_, used, ok := a.usage()
-	now := x.server.now()
-	a.accounted = true
-	a.held.Settle(used, now)
+func (x *completion) countFailed(a *exchange.Attempt, hedge bool) {
+	_, used, ok := a.Usage()
+	now := x.server.Now()
+	a.Accounted = true
+	a.Held.Settle(used, now)
 	if hedge {
 		x.holds.SettleHedge(used, now)
 	}
 	if ok {
-		x.addFailed(a.unknown(), used, !hedge)
+		x.addFailed(a.Unknown(), used, !hedge)
 	}
 }
 
@@ -91,16 +88,16 @@ func recordUncertain(r *telemetry.Record, unknown bool, used spend.Used) {
 func (x *completion) respond(ctx *fasthttp.RequestCtx) {
 	s := x.server
 	x.setRouteHeaders(&ctx.Response.Header)
-	x.generation.setRateLimitHeaders(&ctx.Response.Header, x.key, x.holds.User(), x.server.now())
+	x.generation.setRateLimitHeaders(&ctx.Response.Header, x.Key, x.holds.User(), x.server.Now())
 	x.record.Status = fasthttp.StatusOK
 	h := &ctx.Response.Header
-	if !x.stream {
+	if !x.Stream {
 		x.recordOrigin()
 		h.SetContentType("application/json")
-		if u := x.writer.Usage(); u.Priced && !runsOn(x) {
+		if u := x.Writer.Usage(); u.Priced && !runsOn(x) {
 			h.Set("x-gateway-cost", u.Cost.String())
 		}
-		ctx.Response.SwapBody(x.writer.AppendResponse(ctx.Response.SwapBody(nil)[:0]))
+		ctx.Response.SwapBody(x.Writer.AppendResponse(ctx.Response.SwapBody(nil)[:0]))
 		x.record.Bytes = int64(len(ctx.Response.Body()))
 		x.settle()
 		return
@@ -113,33 +110,33 @@ func (x *completion) respond(ctx *fasthttp.RequestCtx) {
 	if last {
 		h.SetConnectionClose()
 	}
-	x.chunks.Start(x.conn, &s.buffers, h.Header(), last)
+	x.chunks.Start(x.conn, &s.Buffers, h.Header(), last)
 	s.metrics.StartStream()
 }
 
 // respondCount responds with the number of tokens of the request, which is estimated without a provider.
 func (x *completion) respondCount(ctx *fasthttp.RequestCtx) {
 	x.setRouteHeaders(&ctx.Response.Header)
-	x.generation.setRateLimitHeaders(&ctx.Response.Header, x.key, x.holds.User(), x.server.now())
+	x.generation.setRateLimitHeaders(&ctx.Response.Header, x.Key, x.holds.User(), x.server.Now())
 	ctx.Response.Header.Set("x-gateway-warning", "estimated input_tokens")
 	ctx.SetContentType("application/json")
-	ctx.Response.SetBodyRaw(x.api.AppendCount(nil, x.request.(clientapi.CountRequest).EstimateTokens()))
+	ctx.Response.SetBodyRaw(x.API.AppendCount(nil, x.Request.(clientapi.CountRequest).EstimateTokens()))
 	x.record.Status, x.record.Bytes = fasthttp.StatusOK, int64(len(ctx.Response.Body()))
 }
 
 // completeEmpty responds with an empty response, without calling a model.
 func (x *completion) completeEmpty() *apierror.Error {
-	x.writtenAt, x.provider, x.accounted = x.server.now(), new(provider), true
-	x.writer.Reset(response.Options{
-		Stream: true, ID: x.api.NewResponseID(), RequestID: x.record.RequestID, Model: x.model.ID, Created: x.record.Began.Unix(), Choices: 1,
+	x.writtenAt, x.Provider, x.Accounted = x.server.Now(), new(exchange.Provider), true
+	x.Writer.Reset(response.Options{
+		Stream: true, ID: x.API.NewResponseID(), RequestID: x.record.RequestID, Model: x.Model.ID, Created: x.record.Began.Unix(), Choices: 1,
 	})
-	x.renderer.Respond(x.request)
-	x.batch.Reset()
-	x.batch.Usage(abi.UsagePrompt, 0)
-	x.batch.Usage(abi.UsageCompletion, 0)
-	x.batch.Finish(0, abi.FinishStop, nil)
-	x.batch.Done(abi.DoneNow)
-	if err := x.writer.Apply(&x.batch); err != nil {
+	x.Renderer.Respond(x.Request)
+	x.Batch.Reset()
+	x.Batch.Usage(abi.UsagePrompt, 0)
+	x.Batch.Usage(abi.UsageCompletion, 0)
+	x.Batch.Finish(0, abi.FinishStop, nil)
+	x.Batch.Done(abi.DoneNow)
+	if err := x.Writer.Apply(&x.Batch); err != nil {
 		return failure.Internal(err)
 	}
 	return nil
@@ -156,15 +153,15 @@ func (x *completion) setRouteHeaders(h *fasthttp.ResponseHeader) {
 		}
 	}
 	set("x-gateway-model", x.record.Model)
-	if x.explain && x.routed != nil {
-		h.SetBytesV("x-gateway-route", appendRoute(nil, x.random, &x.routed.decision))
+	if x.Explain && x.routed != nil {
+		h.SetBytesV("x-gateway-route", appendRoute(nil, x.Random, &x.routed.decision))
 	}
 	if x.record.Attempts == 0 {
 		return
 	}
 	set("x-gateway-provider", x.record.Provider)
 	set("x-gateway-attempts", strconv.Itoa(x.record.Attempts))
-	set("x-upstream-request-id", x.upstreamID)
+	set("x-upstream-request-id", x.UpstreamID)
 	if w := x.warnings(); len(w) > 0 {
 		x.record.Warnings = strings.Join(w, ", ")
 		set("x-gateway-warning", x.record.Warnings)
@@ -173,15 +170,15 @@ func (x *completion) setRouteHeaders(h *fasthttp.ResponseHeader) {
 
 // warnings lists what the gateway and the plugin have changed in the request.
 func (x *completion) warnings() (w []string) {
-	for _, warning := range x.request.Describe().Warnings {
+	for _, warning := range x.Request.Describe().Warnings {
 		w = append(w, warningWords[warning.Kind]+" "+warning.Member)
 	}
-	if x.translated {
-		for _, warning := range x.chatForm.warnings {
+	if x.Translated {
+		for _, warning := range x.ChatForm.Warnings {
 			w = append(w, warningWords[warning.Kind]+" "+warning.Member)
 		}
 	}
-	for _, warning := range x.translation.Warnings {
+	for _, warning := range x.Translation.Warnings {
 		w = append(w, warningWords[warning.Kind]+" "+warning.Member)
 	}
 	size := 0
@@ -195,55 +192,24 @@ func (x *completion) warnings() (w []string) {
 
 var warningWords = [abi.WarnKinds]string{abi.WarnDropped: "dropped", abi.WarnClamped: "clamped", abi.WarnChanged: "changed"}
 
-// startTape starts to record the attempt if its provider is being recorded.
-func (a *attempt) startTape() {
-	x := a.exchange
-	if a.tape = a.services.recorder.Start(a.provider.name); a.tape == nil {
-		return
-	}
-	s := &a.translation.Summary
-	a.tape.Redact = x.configuration.newFileRedactor(x.presented)
-	a.tape.SetRequest(recording.Request{
-		Form: s.Form, ClientForm: s.ClientForm, Betas: s.Betas, Target: s.Target, MaxTokens: s.MaxTokens, DefaultMaxTokens: s.DefaultMaxTokens,
-		Options: s.Options, Stream: x.stream, Body: a.translation.Request.Body,
-	})
-}
-
 // recordText records a text that a filter has received.
 func (x *completion) recordText(f *config.Filter, what abi.What, text []byte) {
-	x.server.recorder.AddInput(recording.Input{Settings: f.Options, What: what, Text: text, Tags: f.Tags}, x.generation.newFileRedactor(x.presented))
+	x.server.Recorder.AddInput(recording.Input{Settings: f.Options, What: what, Text: text, Tags: f.Tags}, x.generation.NewFileRedactor(x.Presented))
 }
 
 // recordRouting records the document that describes the request to a router.
 func (x *completion) recordRouting(r *routing.Router, document []byte) {
-	x.server.recorder.AddInput(recording.Input{Settings: r.Settings, Document: document}, x.generation.newFileRedactor(x.presented))
-}
-
-// endTape ends the attempt's recording and hands it over. err is the error that ended the attempt, nil if the response
-// was read as far as it was needed.
-func (a *attempt) endTape(err error) {
-	if a.tape == nil {
-		return
-	}
-	how := recording.Ended
-	if broken, ok := errors.AsType[*upstream.Error](err); ok && broken.Phase == upstream.PhaseBody && !a.follows() {
-		how = recording.Truncated
-	}
-	if a.wait.Gone() && !a.writer.Complete() {
-		how = recording.Disconnected
-	}
-	a.tape.End(how)
-	a.tape = nil
+	x.server.Recorder.AddInput(recording.Input{Settings: r.Settings, Document: document}, x.generation.NewFileRedactor(x.Presented))
 }
 
 // endAttempt records the outcome of an attempt in the routing decision and in the request's record: the code and status
 // of its error e, or "" and 200. took is the time to the error or to the first event.
-func (x *completion) endAttempt(a *attempt, code string, status int, took time.Duration, e *apierror.Error) {
-	x.routed.decision.EndAttempt(a.entry, code, status, took)
-	if len(x.record.Tries) < a.number {
+func (x *completion) endAttempt(a *exchange.Attempt, code string, status int, took time.Duration, e *apierror.Error) {
+	x.routed.decision.EndAttempt(a.Entry, code, status, took)
+	if len(x.record.Tries) < a.Number {
 		return
 	}
-	t := &x.record.Tries[a.number-1]
+	t := &x.record.Tries[a.Number-1]
 	if t.Code = code; e != nil {
 		t.Code, t.Cause = cmp.Or(code, string(e.Kind)), telemetry.CauseText(e.Cause)
 	}
@@ -251,124 +217,70 @@ func (x *completion) endAttempt(a *attempt, code string, status int, took time.D
 		t.Took = took // else the attempt ends with the request
 	}
 	if code != telemetry.Cancelled { // it may still be running on its own goroutine
-		if t.First = a.firstEvent; a.response != nil {
-			t.Status = a.response.Status()
+		if t.First = a.FirstEvent; a.Response != nil {
+			t.Status = a.Response.Status()
 		}
-		t.Plugin.Fuel = a.translation.Fuel
+		t.Plugin.Fuel = a.Translation.Fuel
 	}
 	x.server.account.Recent.Attempt(&x.record)
 }
 
 // AllowResend books the request whose connection was lost, as a failed attempt, and reports whether the budgets permit
-// to send it again. It implements waiter; in a race, and for a copy, detached does.
+// to send it again. It implements exchange.Waiter; in a race, and for a copy, detached does.
 func (x *completion) AllowResend() bool {
-	a := x.attempt
-	used, now := a.held.Lost(), x.server.now()
-	a.held.Settle(used, now)
+	a := x.Attempt
+	used, now := a.Held.Lost(), x.server.Now()
+	a.Held.Settle(used, now)
 	x.addFailed(true, used, true)
 	allowed := x.holds.HoldFailed(now)
 	if allowed {
-		held, e := x.holds.HoldTarget(x.request, a.target, x.stream, now)
+		held, e := x.holds.HoldTarget(x.Request, a.Target, x.Stream, now)
 		if allowed = e == nil; allowed {
-			a.held = held
+			a.Held = held
 		}
 	}
-	a.accounted = !allowed
+	a.Accounted = !allowed
 	return allowed
 }
 
 // recordTarget records the attempt's target for the log and, if a connection to its provider was requested, for the
 // retry budget.
-func (x *completion) recordTarget(a *attempt) {
-	x.record.Provider, x.record.Target = a.target.Provider, a.target.Model
-	if a.dispatched {
-		x.triedBudgets = append(x.triedBudgets, a.target.Budget)
+func (x *completion) recordTarget(a *exchange.Attempt) {
+	x.record.Provider, x.record.Target = a.Target.Provider, a.Target.Model
+	if a.Dispatched {
+		x.TriedBudgets = append(x.TriedBudgets, a.Target.Budget)
 	}
 }
 
 // logFailedAttempt logs why an attempt failed, because the access log shows only the last one. The error's message is
 // left out: it may be the provider's, and repeat the prompt.
-func (x *completion) logFailedAttempt(a *attempt, e *apierror.Error) {
-	if a.logged {
+func (x *completion) logFailedAttempt(a *exchange.Attempt, e *apierror.Error) {
+	if a.Logged {
 		return
 	}
-	a.logged = true
-	t := a.target
+	a.Logged = true
+	t := a.Target
 	attrs := []slog.Attr{
 		slog.String("request", x.record.RequestID), slog.String("model", x.record.Model), slog.String("provider", t.Provider),
-		slog.String("target", t.Model), slog.Int("attempt", a.number), slog.Int("status", e.Status), slog.String("code", e.Code),
+		slog.String("target", t.Model), slog.Int("attempt", a.Number), slog.Int("status", e.Status), slog.String("code", e.Code),
 	}
 	if e.Cause != nil {
 		attrs = append(attrs, slog.String("cause", e.Cause.Error()))
 	}
-	x.server.log.LogAttrs(context.Background(), slog.LevelWarn, "attempt failed", attrs...)
-}
-
-// readErrorUsage reads the token counts that a few providers include in error responses.
-func (a *attempt) readErrorUsage(body []byte) {
-	if !bytes.Contains(body, []byte(`"usage`)) {
-		return
-	}
-	a.reader.Reset(false)
-	a.batch.Reset()
-	if a.reader.ReadResponse(body, &a.batch) == nil && a.batch.Failure() != nil {
-		_ = a.writer.Apply(&a.batch) // uses only the token counts of a failure
-	}
-}
-
-// recordError records that the attempt ended with an error. If the target is at fault, the status document shows it as
-// the target's last error.
-func (a *attempt) recordError(e *apierror.Error) {
-	if a.recorded || a.target == nil {
-		return
-	}
-	if a.canary != nil {
-		if o, known := failure.CanaryOutcome(e); known {
-			a.canary.Record(o, a.services.now())
-		}
-	}
-	outcome, cooldown := failure.Outcome(e)
-	if outcome != routing.Inconclusive || e.UpstreamStatus != 0 {
-		last := routing.LastError{At: a.services.now(), Code: e.Code, Text: failure.PublicCause(e.Cause)}
-		if last.Code == "" || last.Code != telemetry.Code(last.Code) {
-			last.Code = string(e.Kind) // a code of the provider's own may contain anything
-		}
-		a.target.RecordError(last)
-	}
-	a.recordOutcome(outcome, cooldown)
-}
-
-// recordOutcome records the attempt's outcome in the target's statistics, once. cooldown is how long the provider asked
-// not to receive requests, 0 if it did not.
-func (a *attempt) recordOutcome(o routing.Outcome, cooldown time.Duration) {
-	if a.recorded || a.target == nil {
-		return
-	}
-	t, log, now := a.target, a.services.log, a.services.now()
-	a.recorded = true
-	if o == routing.Succeeded && a.canary != nil {
-		a.canary.Record(canary.Succeeded, now)
-	}
-	switch t.EndAttempt(a.ticket, o, cooldown, a.firstEvent, now) {
-	case breaker.Opened:
-		wait, _ := t.Wait(now)
-		log.Warn("circuit opened", "provider", t.Provider, "target", t.Model, "pause_ms", wait.Milliseconds())
-	case breaker.Recovered:
-		log.Info("circuit closed", "provider", t.Provider, "target", t.Model)
-	}
+	x.server.Log.LogAttrs(context.Background(), slog.LevelWarn, "attempt failed", attrs...)
 }
 
 // recordUsage records the usage of a complete response in the target's statistics, if the provider has counted it.
 func (x *completion) recordUsage() {
-	u := x.writer.Usage()
+	u := x.Writer.Usage()
 	if u.Estimated || !u.Known {
 		return
 	}
 	used := routing.Usage{Prompt: u.Prompt, Cached: u.Cached, Completion: u.Completion, CountsCached: u.Has(abi.UsageCached, abi.UsageCachedBeside)}
-	if x.framed {
-		used.Streamed = x.holds.SettledAt.Sub(x.startedAt) - x.firstEvent
+	if x.Framed {
+		used.Streamed = x.holds.SettledAt.Sub(x.StartedAt) - x.FirstEvent
 	}
-	x.target.RecordUsage(used)
+	x.Target.RecordUsage(used)
 	x.noteTokensPerByte(u.Prompt)
 }
 
@@ -379,11 +291,11 @@ func (x *completion) noteTokensPerByte(counted int64) {
 	if ratio == 0 || j == nil {
 		return
 	}
-	j.NoteTokensPerByte(x.model.ID, ratio)
-	if most := cmp.Or(x.model.TokensPerByte, 1); ratio > most {
+	j.NoteTokensPerByte(x.Model.ID, ratio)
+	if most := cmp.Or(x.Model.TokensPerByte, 1); ratio > most {
 		x.server.metrics.ExceedTokensPerByte()
 		x.server.ratioLog.Do(func() {
-			x.server.log.Warn("the prompt has more tokens than tokens_per_byte of the model allows; raise it", "model", x.model.ID, "tokens_per_byte", most, "seen", ratio)
+			x.server.Log.Warn("the prompt has more tokens than tokens_per_byte of the model allows; raise it", "model", x.Model.ID, "tokens_per_byte", most, "seen", ratio)
 		})
 	}
 }
@@ -406,9 +318,9 @@ func recordLedger(b *accounting.Books, h *holds.Holds, r *telemetry.Record, labe
 
 // tagText returns the request's tags for reports: those of its key, and those set by filters.
 func (x *completion) tagText() string {
-	tags := x.key.TagText()
-	if len(x.tags) > 0 {
-		tags = strings.TrimSpace(tags + " " + strings.Join(x.tags, " "))
+	tags := x.Key.TagText()
+	if len(x.Tags) > 0 {
+		tags = strings.TrimSpace(tags + " " + strings.Join(x.Tags, " "))
 	}
 	return tags
 }
@@ -420,31 +332,31 @@ func (x *completion) settle() {
 	if !x.holds.SettledAt.IsZero() {
 		return
 	}
-	now, r := x.server.now(), &x.record
-	if t := x.target; t != nil {
+	now, r := x.server.Now(), &x.record
+	if t := x.Target; t != nil {
 		r.Provider, r.Target = t.Provider, t.Model // a panic may have ended the attempt
 	}
-	if failed := x.writer.Failed(); failed != nil && x.committed && !x.disconnected {
+	if failed := x.Writer.Failed(); failed != nil && x.committed && !x.disconnected {
 		r.Code, r.Cause = failed.Code, failed.Cause
-		if failed.Cause == nil && x.provider != nil {
-			r.Cause = x.responseCause()
+		if failed.Cause == nil && x.Provider != nil {
+			r.Cause = x.ResponseCause()
 		}
 	}
-	r.Complete = x.writer.Complete() && !x.disconnected
+	r.Complete = x.Writer.Complete() && !x.disconnected
 	if runsOn(x) {
 		x.holds.SettledAt = now
 		followBackground(x)
 		return
 	}
-	u, used, ok := x.usage()
+	u, used, ok := x.Usage()
 	if ok {
 		r.Tokens, r.UsageEstimated, r.Cost, r.Priced = u.Tokens, u.Estimated, u.Cost, u.Priced
 		x.server.logExcessive(r, u.Excessive)
-		recordUncertain(&x.record, x.unknown(), used)
+		recordUncertain(&x.record, x.Unknown(), used)
 	}
 	x.holds.SettledAt = now
 	defer x.settleHolds(used, now)
-	if x.key != nil { // else the client was not authenticated
+	if x.Key != nil { // else the client was not authenticated
 		labels := journal.Labels{Key: r.Key, Team: r.Team, Model: r.Model, Provider: r.Provider, Tags: x.tagText(), User: r.User}
 		recordLedger(x.server.books, &x.holds, r, labels, x.disconnected, x.committed)
 	}
@@ -453,7 +365,7 @@ func (x *completion) settle() {
 // settleHolds settles what the completion holds of limits and budgets, at what its last attempt has used. Further calls
 // do nothing.
 func (x *completion) settleHolds(used spend.Used, now time.Time) {
-	defer x.held.Settle(used, now) // even if the rest panics
+	defer x.Held.Settle(used, now) // even if the rest panics
 	r := &x.record
 	x.holds.Settle(used, spend.Used{Tokens: r.CancelledTokens, Cost: r.CancelledCost, Uncertain: r.CancelledCost}, now)
 }
@@ -468,45 +380,45 @@ func (x *completion) finish() {
 	defer x.releaseAll()
 	x.conn.FinishRequest()
 	x.settle()
-	x.endTape(nil)
-	x.closeUpstream()
+	x.EndTape(nil)
+	x.CloseUpstream()
 	x.recordResult()
 	r := &x.record
-	r.Dropped = x.writer.Dropped()
-	r.Fuel += x.translation.Fuel + x.chain.Fuel()
-	r.Filters = x.chain.Uses()
-	if n := x.number; n > 0 && n <= len(r.Tries) && x.translation.Fuel > 0 {
-		r.Tries[n-1].Plugin.Fuel = x.translation.Fuel
+	r.Dropped = x.Writer.Dropped()
+	r.Fuel += x.Translation.Fuel + x.Chain.Fuel()
+	r.Filters = x.Chain.Uses()
+	if n := x.Number; n > 0 && n <= len(r.Tries) && x.Translation.Fuel > 0 {
+		r.Tries[n-1].Plugin.Fuel = x.Translation.Fuel
 	}
-	r.Tags = strings.Join(x.tags, ",")
+	r.Tags = strings.Join(x.Tags, ",")
 	if x.disconnected {
 		r.Status, r.Code, r.Complete = 499, "client_closed_request", false
 	}
-	r.FirstEvent, r.UpstreamID, r.ResponseID = x.firstEvent, x.upstreamID, x.writer.ClientID()
+	r.FirstEvent, r.UpstreamID, r.ResponseID = x.FirstEvent, x.UpstreamID, x.Writer.ClientID()
 	if x.mirror != nil {
 		x.mirror.finish(x)
 	}
-	r.Ended = x.server.now()
+	r.Ended = x.server.Now()
 	x.server.account.Request(r)
-	x.api.putWorkspace(x.workspace)
-	x.reader = nil
-	x.workspace = nil
+	x.API.PutWorkspace(x.Workspace)
+	x.Reader = nil
+	x.Workspace = nil
 }
 
 // recordResult records the outcome of the last attempt in its target's statistics.
 func (x *completion) recordResult() {
-	switch failed := x.writer.Failed(); {
-	case x.target == nil:
+	switch failed := x.Writer.Failed(); {
+	case x.Target == nil:
 	case x.disconnected:
-		x.recordOutcome(routing.Inconclusive, 0)
+		x.RecordOutcome(routing.Inconclusive, 0)
 	case failed != nil:
-		x.recordError(failed)
-	case x.writer.Complete():
-		x.recordOutcome(routing.Succeeded, 0)
+		x.RecordError(failed)
+	case x.Writer.Complete():
+		x.RecordOutcome(routing.Succeeded, 0)
 		x.recordUsage()
 	default:
 		// Only a panic ends a response in another way.
-		x.recordOutcome(routing.Inconclusive, 0)
+		x.RecordOutcome(routing.Inconclusive, 0)
 	}
 }
 
@@ -514,10 +426,10 @@ func (x *completion) recordResult() {
 // another part, has panicked.
 func (x *completion) releaseAll() {
 	if x.generation != nil {
-		defer x.generation.release()
+		defer x.generation.Release()
 	}
-	defer x.recordOutcome(routing.Inconclusive, 0) // no effect if it has been recorded
-	defer x.closeUpstream()
+	defer x.RecordOutcome(routing.Inconclusive, 0) // no effect if it has been recorded
+	defer x.CloseUpstream()
 	defer x.holds.Reservation.Release()
 	defer func() {
 		if x.chunks.Started() {
@@ -528,8 +440,8 @@ func (x *completion) releaseAll() {
 	x.watcher.Stop()                // if a wait has panicked
 	if x.holds.SettledAt.IsZero() { // settle has panicked
 		var used spend.Used
-		if x.sent && (!x.rejected || x.followed) && !x.accounted {
-			used = x.held.Lost()
+		if x.Sent && (!x.Rejected || x.Followed) && !x.Accounted {
+			used = x.Held.Lost()
 		}
 		x.settleHolds(used, x.holds.AdmittedAt)
 	}

@@ -11,6 +11,7 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/config"
 	"github.com/sluice-gateway/sluice/proxy/internal/access"
 	"github.com/sluice-gateway/sluice/proxy/internal/accounting"
+	"github.com/sluice-gateway/sluice/proxy/internal/exchange"
 	"github.com/sluice-gateway/sluice/proxy/internal/filter"
 	"github.com/sluice-gateway/sluice/proxy/internal/identity"
 	"github.com/sluice-gateway/sluice/proxy/internal/oci"
@@ -47,7 +48,7 @@ type builder struct {
 // remains of the new generation.
 func (b *builder) build(ctx context.Context, cfg *config.Config, old *generation) (*generation, error) {
 	g := &generation{
-		config: cfg, providers: map[string]*provider{},
+		config: cfg, providers: map[string]*exchange.Provider{},
 		number: 1, builtAt: b.now(), open: b.open, panicked: b.panicked, closed: make(chan struct{}),
 	}
 	if old != nil {
@@ -81,8 +82,8 @@ func (b *builder) fill(ctx context.Context, g, old *generation) error {
 			errs = append(errs, cfg.NewError(p.Pos, "providers."+p.Name, err.Error()))
 			continue
 		}
-		if p.Probe != nil && built.client != nil {
-			built.probe = b.newProber(p, built.client)
+		if p.Probe != nil && built.Client != nil {
+			built.Probe = b.newProber(p, built.Client)
 		}
 		g.providers[p.Name] = built
 	}
@@ -129,8 +130,8 @@ func (b *builder) fill(ctx context.Context, g, old *generation) error {
 	}
 	g.catalog = catalog.New(cfg, lister{g}, options)
 	for _, p := range g.providers {
-		if p.probe != nil {
-			p.probe.Start()
+		if p.Probe != nil {
+			p.Probe.Start()
 		}
 	}
 	return nil
@@ -140,8 +141,8 @@ func (b *builder) fill(ctx context.Context, g, old *generation) error {
 func (g *generation) measured() map[string]*routing.Measurements {
 	all := make(map[string]*routing.Measurements)
 	for name, p := range g.providers {
-		if p.probe != nil {
-			all[name] = p.probe.Values()
+		if p.Probe != nil {
+			all[name] = p.Probe.Values()
 		}
 	}
 	return all
@@ -166,14 +167,14 @@ type lister struct{ generation *generation }
 
 func (l lister) ListModels(ctx context.Context, name string) ([]catalog.Listed, error) {
 	p := l.generation.providers[name]
-	if p == nil || p.client == nil {
+	if p == nil || p.Client == nil {
 		return nil, fmt.Errorf("provider %s cannot list models", name)
 	}
 	return listing.Read(ctx, listingOf(p, l.generation.config))
 }
 
-func listingOf(p *provider, cfg *config.Config) *listing.Provider {
-	return &listing.Provider{Name: p.name, BaseURL: cfg.Provider(p.name).BaseURL, Binding: p.binding, Client: p.client, Redact: p.redact}
+func listingOf(p *exchange.Provider, cfg *config.Config) *listing.Provider {
+	return &listing.Provider{Name: p.Name, BaseURL: cfg.Provider(p.Name).BaseURL, Binding: p.Binding, Client: p.Client, Redact: p.Redact}
 }
 
 func bindFilter(ctx context.Context, p *plugin.Plugin, f *config.Filter, redactor *credential.Redactor) (*plugin.Binding, error) {
@@ -192,7 +193,7 @@ func newSealer(cfg *config.Config) *thinking.Sealer {
 	return thinking.NewSealer(key[:])
 }
 
-func newProvider(ctx context.Context, used *plugin.Plugin, p *config.Provider, redactor *credential.Redactor) (*provider, error) {
+func newProvider(ctx context.Context, used *plugin.Plugin, p *config.Provider, redactor *credential.Redactor) (*exchange.Provider, error) {
 	if !used.Provider() {
 		return nil, fmt.Errorf("plugin %s is %s, not a provider", p.Plugin, used.Kind())
 	}
@@ -203,14 +204,14 @@ func newProvider(ctx context.Context, used *plugin.Plugin, p *config.Provider, r
 	if err != nil {
 		return nil, err
 	}
-	built := &provider{
-		name: p.Name, id: ownership.ProviderID(p.Name), binding: b, redact: redactor.Redact, sharedObjects: p.SharedObjects, trace: p.Trace,
-		heartbeat: p.Heartbeat, pace: p.Pace, eventTimeout: p.Timeout.Event, total: p.Timeout.Total, maxEvent: p.MaxEvent,
+	built := &exchange.Provider{
+		Name: p.Name, ID: ownership.ProviderID(p.Name), Binding: b, Redact: redactor.Redact, SharedObjects: p.SharedObjects, Trace: p.Trace,
+		Heartbeat: p.Heartbeat, Pace: p.Pace, EventTimeout: p.Timeout.Event, Total: p.Timeout.Total, MaxEvent: p.MaxEvent,
 	}
 	if p.BaseURL == "" {
 		return built, nil
 	}
-	built.client, err = configured.Client(p, redactor)
+	built.Client, err = configured.Client(p, redactor)
 	return built, err
 }
 

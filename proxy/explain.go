@@ -16,6 +16,7 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/internal/apierror"
 	"github.com/sluice-gateway/sluice/proxy/internal/clientapi"
 	"github.com/sluice-gateway/sluice/proxy/internal/endpoint"
+	"github.com/sluice-gateway/sluice/proxy/internal/exchange"
 	"github.com/sluice-gateway/sluice/proxy/internal/failure"
 	"github.com/sluice-gateway/sluice/proxy/internal/httpfield"
 	"github.com/sluice-gateway/sluice/proxy/internal/jsondoc"
@@ -31,23 +32,23 @@ type Explained = admin.Explained
 
 // explain implements Server.Explain for a generation.
 func explain(ctx context.Context, s *Server, g *generation, r *ExplainRequest) (Explained, error) {
-	id, name := clientapi.Chat, cmp.Or(r.API, s.apis[clientapi.Chat].Name)
-	for id < clientapi.NumAPIs && s.apis[id].Name != name {
+	id, name := clientapi.Chat, cmp.Or(r.API, s.APIs[clientapi.Chat].Name)
+	for id < clientapi.NumAPIs && s.APIs[id].Name != name {
 		id++
 	}
 	if id == clientapi.NumAPIs {
 		return Explained{}, fmt.Errorf("unknown api %q: want %s", clientapi.Quotable(r.API), strings.Join(config.APINames(), ", "))
 	}
-	x := &completion{server: s, generation: g, exchange: exchange{api: &s.apis[id], http11: true}}
-	x.limiter = &s.admission.Limiter
-	if e := s.admission.Reserve(&x.holds.Reservation); e != nil {
+	x := &completion{server: s, generation: g, Exchange: exchange.Exchange{API: &s.APIs[id], HTTP11: true}}
+	x.Limiter = &s.Admission.Limiter
+	if e := s.Admission.Reserve(&x.holds.Reservation); e != nil {
 		return Explained{}, errors.New(e.Message)
 	}
 	x.acquireWorkspace(contextChecker{ctx})
 	defer func() {
-		x.documents.release(&s.services, x.api)
+		x.Documents.Release(&s.Services, x.API)
 		x.holds.Reservation.Release()
-		x.api.putWorkspace(x.workspace)
+		x.API.PutWorkspace(x.Workspace)
 		if x.routed != nil {
 			s.routings.put(x.routed)
 		}
@@ -70,13 +71,13 @@ func (c contextChecker) CheckClient() error { return c.Err() }
 
 // acceptExplained initialises x from r, as accept does from a client's request.
 func acceptExplained(x *completion, r *ExplainRequest) (*fasthttp.RequestHeader, error) {
-	g, now := x.generation, x.server.now()
+	g, now := x.generation, x.server.Now()
 	x.record.Began, x.record.RequestID, x.holds.AdmittedAt = now, endpoint.NewRequestID(), now
 	switch {
 	case g.keys == nil && r.Key != "":
 		return nil, errors.New(`authentication is disabled (auth = "none"): leave the key out`)
 	case g.keys == nil:
-		x.key = access.Anonymous()
+		x.Key = access.Anonymous()
 	case r.Key == "":
 		return nil, errors.New("no key given: want the name of a key in the configuration")
 	default:
@@ -90,7 +91,7 @@ func acceptExplained(x *completion, r *ExplainRequest) (*fasthttp.RequestHeader,
 		if err != nil {
 			return nil, fmt.Errorf("the key %s would be rejected: %w", r.Key, err)
 		}
-		x.key, x.record.Key = key, key.Name()
+		x.Key, x.record.Key = key, key.Name()
 	}
 	head := new(fasthttp.RequestHeader)
 	for name, value := range r.Headers {
@@ -99,63 +100,63 @@ func acceptExplained(x *completion, r *ExplainRequest) (*fasthttp.RequestHeader,
 		}
 		head.Set(name, value)
 	}
-	if x.api.id == clientapi.Messages {
-		x.betas = endpoint.Betas(head, func(text []byte) bool { return g.holdsSecret(head, text) })
+	if x.API.ID == clientapi.Messages {
+		x.Betas = endpoint.Betas(head, func(text []byte) bool { return g.holdsSecret(head, text) })
 	}
 	if r.Random != "" {
 		n, err := strconv.ParseUint(r.Random, 16, 64)
 		if err != nil || len(r.Random) != 16 {
 			return nil, errors.New("random is not a number of 16 hexadecimal digits, as in the header x-gateway-route")
 		}
-		x.random = n
+		x.Random = n
 	}
-	to := endpoint.Completions(x.api.id)
+	to := endpoint.Completions(x.API.ID)
 	if err := parseExplained(x, r, to); err != nil {
 		return nil, err
 	}
 	if e := x.findUser(head); e != nil {
 		return nil, explainedRejection("the key", e)
 	}
-	facts := x.request.Describe()
+	facts := x.Request.Describe()
 	m, ok := g.catalog.Known(facts.Model)
 	switch {
 	case !ok:
 		return nil, fmt.Errorf("%w: `sluice models` lists the models", g.missingModelCause(head, facts.Model, false))
-	case !x.key.Allows(facts.Model):
+	case !x.Key.Allows(facts.Model):
 		return nil, fmt.Errorf("%w: see models in [[keys]]", g.missingModelCause(head, facts.Model, true))
-	case m.Kinds&x.api.kind == 0:
-		return nil, modellist.WrongKind(m, x.api.kind).Cause
+	case m.Kinds&x.API.Kind == 0:
+		return nil, modellist.WrongKind(m, x.API.Kind).Cause
 	}
-	x.model, x.record.Model, x.stream = m, m.ID, facts.Stream
+	x.Model, x.record.Model, x.Stream = m, m.ID, facts.Stream
 	if e := x.filterRequest(to, facts); e != nil {
 		return nil, explainedRejection("a filter", e)
 	}
 	if e := x.fitModel(); e != nil {
 		return nil, explainedRejection("the model", e)
 	}
-	if len(x.policy.Targets) == 0 {
+	if len(x.Policy.Targets) == 0 {
 		return nil, fmt.Errorf("all providers of the model %s are off", m.ID)
 	}
-	x.holds.Open(0, x.generation.accounts, x.key, x.user, x.model, now)
-	x.budget = x.holds.BudgetLeft(now)
+	x.holds.Open(0, x.generation.accounts, x.Key, x.User, x.Model, now)
+	x.Budget = x.holds.BudgetLeft(now)
 	return head, nil
 }
 
 // parseExplained parses the body, or a placeholder if there is none.
 func parseExplained(x *completion, r *ExplainRequest, to endpoint.ID) error {
-	x.body = append(x.server.buffers.Get(len(r.Body)), r.Body...)
+	x.Body = append(x.server.Buffers.Get(len(r.Body)), r.Body...)
 	if len(r.Body) == 0 {
-		x.body = fmt.Appendf(x.body, shortPrompts[x.api.id], jsondoc.AppendEscaped(nil, []byte(r.Model)))
-		if r.Stream && x.api.id != clientapi.Gemini {
-			x.body = append(x.body[:len(x.body)-1], `,"stream":true}`...)
+		x.Body = fmt.Appendf(x.Body, shortPrompts[x.API.ID], jsondoc.AppendEscaped(nil, []byte(r.Model)))
+		if r.Stream && x.API.ID != clientapi.Gemini {
+			x.Body = append(x.Body[:len(x.Body)-1], `,"stream":true}`...)
 		}
 	}
-	if x.api.id == clientapi.Gemini {
+	if x.API.ID == clientapi.Gemini {
 		if r.Model == "" {
 			return errors.New("no model given: the Gemini API has it in the path, not in the body")
 		}
-		x.request = x.api.getRequest()
-		x.request.(clientapi.AddressedRequest).Address(r.Model, r.Stream)
+		x.Request = x.API.GetRequest()
+		x.Request.(clientapi.AddressedRequest).Address(r.Model, r.Stream)
 	}
 	facts, e := x.parseRequest(to)
 	switch {
@@ -193,7 +194,7 @@ const oddsDraws = 256
 func decideExplained(ctx context.Context, x *completion) (Explained, error) {
 	request, d := &x.routed.request, &x.routed.decision
 	request.Explained = true
-	failed := x.policy.Decide(ctx, request, x.holds.AdmittedAt, d)
+	failed := x.Policy.Decide(ctx, request, x.holds.AdmittedAt, d)
 	if err := ctx.Err(); err != nil {
 		return Explained{}, err
 	}
@@ -205,23 +206,23 @@ func decideExplained(ctx context.Context, x *completion) (Explained, error) {
 	}
 	var odds []routing.Odds
 	if failed == nil && d.Draws() {
-		drawn := x.random
-		odds = x.policy.Odds(func(n int, other *routing.Decision) bool {
-			x.random = uint64(n) * 0x9e3779b97f4a7c15 // evenly spread
-			request.Random = x.random
-			return n < oddsDraws && x.policy.Decide(ctx, request, x.holds.AdmittedAt, other) == nil
+		drawn := x.Random
+		odds = x.Policy.Odds(func(n int, other *routing.Decision) bool {
+			x.Random = uint64(n) * 0x9e3779b97f4a7c15 // evenly spread
+			request.Random = x.Random
+			return n < oddsDraws && x.Policy.Decide(ctx, request, x.holds.AdmittedAt, other) == nil
 		})
-		x.random = drawn
+		x.Random = drawn
 	}
-	text := fmt.Appendf(nil, "model     %s, by %s\n", x.record.Model, x.api.Name)
-	body := fmt.Appendf(nil, `{"api":%q,"random":"%016x"`, x.api.Name, x.random)
+	text := fmt.Appendf(nil, "model     %s, by %s\n", x.record.Model, x.API.Name)
+	body := fmt.Appendf(nil, `{"api":%q,"random":"%016x"`, x.API.Name, x.Random)
 	if x.record.Key != "" {
 		text = fmt.Appendf(text, "key       %s\n", x.record.Key)
 		body = append(jsondoc.AppendEscaped(append(body, `,"key":"`...), []byte(x.record.Key)), '"')
 	}
-	if x.user.Name != "" {
-		text = fmt.Appendf(text, "user      %s\n", x.user.Name)
-		body = append(jsondoc.AppendEscaped(append(body, `,"user":"`...), []byte(x.user.Name)), '"')
+	if x.User.Name != "" {
+		text = fmt.Appendf(text, "user      %s\n", x.User.Name)
+		body = append(jsondoc.AppendEscaped(append(body, `,"user":"`...), []byte(x.User.Name)), '"')
 	}
 	text = d.AppendText(text)
 	if e != nil {
@@ -248,10 +249,10 @@ func decideExplained(ctx context.Context, x *completion) (Explained, error) {
 func foreseeSkips(x *completion, d *routing.Decision) (e *apierror.Error) {
 	skipped := 0
 	for _, i := range d.Order() {
-		t := &x.policy.Targets[i]
+		t := &x.Policy.Targets[i]
 		code, failed := routing.Unpriced, x.holds.CheckPriced(t)
 		if failed == nil {
-			code, failed = routing.Spent, x.holds.CheckTarget(x.request, t, x.stream, x.holds.AdmittedAt)
+			code, failed = routing.Spent, x.holds.CheckTarget(x.Request, t, x.Stream, x.holds.AdmittedAt)
 		}
 		if failed != nil {
 			d.Foresee(i, code)

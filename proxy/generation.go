@@ -21,6 +21,7 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/internal/apierror"
 	"github.com/sluice-gateway/sluice/proxy/internal/clientapi"
 	"github.com/sluice-gateway/sluice/proxy/internal/endpoint"
+	"github.com/sluice-gateway/sluice/proxy/internal/exchange"
 	"github.com/sluice-gateway/sluice/proxy/internal/filter"
 	"github.com/sluice-gateway/sluice/proxy/internal/identity"
 	"github.com/sluice-gateway/sluice/proxy/internal/modellist"
@@ -29,9 +30,7 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/internal/routing"
 	"github.com/sluice-gateway/sluice/proxy/internal/routing/catalog"
 	"github.com/sluice-gateway/sluice/proxy/internal/routing/policies"
-	"github.com/sluice-gateway/sluice/proxy/internal/routing/probe"
 	"github.com/sluice-gateway/sluice/proxy/internal/spend"
-	"github.com/sluice-gateway/sluice/proxy/internal/telemetry"
 	"github.com/sluice-gateway/sluice/proxy/internal/upstream"
 	"github.com/sluice-gateway/sluice/proxy/internal/upstream/credential"
 	"github.com/sluice-gateway/sluice/sdk/abi"
@@ -47,7 +46,7 @@ type generation struct {
 	accounts  *spend.Accounts
 	catalog   *catalog.Catalog
 	plugins   *plugin.Set
-	providers map[string]*provider
+	providers map[string]*exchange.Provider
 	policies  *policies.Set
 	salt      *routing.Salt
 	filters   []*filter.Filter     // in execution order
@@ -63,38 +62,11 @@ type generation struct {
 	closed chan struct{} // closed when everything in the generation is
 }
 
-// provider holds what is needed to send requests to one configured provider.
-type provider struct {
-	name    string
-	id      uint32 // ownership.ProviderID
-	binding *plugin.Binding
-	client  *upstream.Client // nil if the plugin responds by itself
-	probe   *probe.Prober    // nil if the provider is not measured
-
-	// redact replaces credentials in data from the provider before anything else reads it.
-	redact func([]byte) []byte
-
-	heartbeat    time.Duration // silence after which a heartbeat is sent on a stream; 0 disables heartbeats
-	total        time.Duration // time for a whole attempt
-	eventTimeout time.Duration // maximum time between two whole events of a stream; 0 means no limit
-	maxEvent     int           // maximum size of one event of a stream, in bytes
-	pace         time.Duration // pause between the events of a plugin's own response; 0 for none
-
-	trace         bool // requests carry their trace context
-	sharedObjects bool // requests may refer to any object of the provider's account
-}
-
-// pluginUse describes the provider's plugin for the record of a request.
-func (p *provider) pluginUse(fuel int64) telemetry.PluginUse {
-	use := p.binding.Plugin()
-	return telemetry.PluginUse{Name: use.Name(), Digest: use.Digest(), Fuel: fuel}
-}
-
 // errClosed is the error of operations on a closed gateway.
 var errClosed = errors.New("the gateway is closed")
 
-// acquire takes a reference. It returns false if the last one has been released.
-func (g *generation) acquire() bool {
+// Acquire takes a reference. It returns false if the last one has been released.
+func (g *generation) Acquire() bool {
 	for {
 		n := g.refs.Load()
 		if n == 0 {
@@ -106,8 +78,8 @@ func (g *generation) acquire() bool {
 	}
 }
 
-// release releases a reference.
-func (g *generation) release() {
+// Release releases a reference.
+func (g *generation) Release() {
 	if g.refs.Add(-1) == 0 {
 		// The last reference is usually a request's, whose goroutine must not be delayed.
 		go g.close()
@@ -124,11 +96,11 @@ func (g *generation) close() {
 		part(g.catalog.Close)
 	}
 	for _, p := range g.providers {
-		if p.probe != nil {
-			part(p.probe.Close)
+		if p.Probe != nil {
+			part(p.Probe.Close)
 		}
-		if p.client != nil {
-			part(p.client.Close)
+		if p.Client != nil {
+			part(p.Client.Close)
 		}
 	}
 	part(g.tokens.Close)
@@ -184,10 +156,10 @@ func (g *generation) holdsSecret(h *fasthttp.RequestHeader, text []byte) bool {
 	return g.keys != nil && g.keys.Has(text) || !bytes.Equal(g.redactor.Redact(text), text)
 }
 
-// newFileRedactor returns a function that removes from a text every credential of the gateway, the keys of clients, and
+// NewFileRedactor returns a function that removes from a text every credential of the gateway, the keys of clients, and
 // the keys that a request has presented. It is more thorough, and slower, than redactor, because its output may be kept
 // in files.
-func (g *generation) newFileRedactor(presented []string) func([]byte) []byte {
+func (g *generation) NewFileRedactor(presented []string) func([]byte) []byte {
 	return func(text []byte) []byte {
 		keys := slices.Clone(presented)
 		for i := range g.config.Keys {
@@ -222,12 +194,12 @@ func (g *generation) newFileRedactor(presented []string) func([]byte) []byte {
 func (g *generation) inherit(old *generation) {
 	for name, p := range g.providers {
 		previous := old.providers[name]
-		if p.client == nil || previous == nil || previous.client == nil {
+		if p.Client == nil || previous == nil || previous.Client == nil {
 			continue
 		}
-		p.client.Inherit(previous.client)
-		if p.probe != nil && previous.probe != nil && g.config.Provider(name).BaseURL == old.config.Provider(name).BaseURL {
-			p.probe.Inherit(previous.probe)
+		p.Client.Inherit(previous.Client)
+		if p.Probe != nil && previous.Probe != nil && g.config.Provider(name).BaseURL == old.config.Provider(name).BaseURL {
+			p.Probe.Inherit(previous.Probe)
 		}
 	}
 }
@@ -243,15 +215,15 @@ func (g *generation) storesAtProviders() bool {
 }
 
 // stores reports whether the provider may store responses or threads of clients.
-func stores(p *provider) bool {
-	return p.binding.Forms()&(abi.FormResponses|abi.FormMessages) != 0
+func stores(p *exchange.Provider) bool {
+	return p.Binding.Forms()&(abi.FormResponses|abi.FormMessages) != 0
 }
 
 // unsharedAccounts returns the names of providers that store responses or threads but whose other objects no client may
 // refer to.
 func (g *generation) unsharedAccounts() (names []string) {
 	for name, p := range g.providers {
-		if stores(p) && !p.sharedObjects {
+		if stores(p) && !p.SharedObjects {
 			names = append(names, name)
 		}
 	}
@@ -302,8 +274,8 @@ func (o *openGenerations) remove(g *generation) {
 	}
 	delete(o.open, g)
 	for _, p := range g.providers {
-		if p.client != nil {
-			o.closedStats[p.name] = o.closedStats[p.name].Plus(p.client.Stats().Counts())
+		if p.Client != nil {
+			o.closedStats[p.Name] = o.closedStats[p.Name].Plus(p.Client.Stats().Counts())
 		}
 	}
 }
@@ -321,8 +293,8 @@ func (o *openGenerations) upstreams() map[string]upstream.Stats {
 	sums := maps.Clone(o.closedStats)
 	for g := range o.open {
 		for _, p := range g.providers {
-			if p.client != nil {
-				sums[p.name] = sums[p.name].Plus(p.client.Stats())
+			if p.Client != nil {
+				sums[p.Name] = sums[p.Name].Plus(p.Client.Stats())
 			}
 		}
 	}

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/sluice-gateway/sluice/proxy/internal/downstream"
+	"github.com/sluice-gateway/sluice/proxy/internal/exchange"
 	"github.com/sluice-gateway/sluice/proxy/internal/failure"
 	"github.com/sluice-gateway/sluice/proxy/internal/rescue"
 	"github.com/sluice-gateway/sluice/proxy/internal/spend"
@@ -29,7 +30,7 @@ type race struct {
 
 // racer is one attempt in a race.
 type racer struct {
-	*attempt
+	*exchange.Attempt
 	detached
 	race    *race
 	cancel  context.CancelCauseFunc
@@ -44,14 +45,7 @@ var (
 	errRaceOver = errors.New("the request has ended")
 )
 
-// The progress of an attempt in a race.
-const (
-	notSent   int32 = iota // the request has not been written whole, or was rejected
-	awaiting               // the request was written whole
-	receiving              // the head of a response that is no error has arrived
-)
-
-// detached is the waiter of an attempt without a client. Its waits end with its context.
+// detached is the exchange.Waiter of an attempt without a client. Its waits end with its context.
 type detached struct{ ctx context.Context }
 
 // detachedPace is how often a detached attempt checks its context.
@@ -59,18 +53,18 @@ const detachedPace = 50 * time.Millisecond
 
 // hedgeAfter returns how long the current attempt may be silent before a hedge is sent, or 0 for no hedge.
 func hedgeAfter(x *completion) time.Duration {
-	h := x.policy.Hedge
-	if h == nil || x.number > 1 || x.references.Background { // a response in the background goes on if it is cancelled
+	h := x.Policy.Hedge
+	if h == nil || x.Number > 1 || x.References.Background { // a response in the background goes on if it is cancelled
 		return 0
 	}
-	x.policy.Hedges.Earn(h.Budget)
+	x.Policy.Hedges.Earn(h.Budget)
 	if len(x.remaining) == 0 {
 		return 0 // there is no other target
 	}
 	if h.After > 0 {
 		return h.After
 	}
-	after, _ := x.target.FirstEventQuantile(h.Quantile)
+	after, _ := x.Target.FirstEventQuantile(h.Quantile)
 	return after
 }
 
@@ -79,23 +73,23 @@ func hedgeAfter(x *completion) time.Duration {
 func openAttempt(x *completion) error {
 	after := hedgeAfter(x)
 	if after <= 0 {
-		return x.sendRequest()
+		return x.SendRequest()
 	}
 	r := &race{x: x, results: make(chan *racer, len(race{}.racers))}
 	return r.run(after)
 }
 
 // run runs the race until the winner is the completion's attempt, and returns the outcome of opening it: nil or
-// errCommit with the beginning of a response, else the error of the attempt that counts.
+// exchange.ErrCommit with the beginning of a response, else the error of the attempt that counts.
 func (r *race) run(after time.Duration) error {
 	x := r.x
-	began, over := x.startedAt, false
+	began, over := x.StartedAt, false
 	defer func() {
 		if !over { // a panic
 			r.abort(errRaceOver)
 		}
 	}()
-	r.enter(0, x.attempt).start()
+	r.enter(0, x.Attempt).start()
 	timer := time.NewTimer(min(after, downstream.CheckInterval))
 	defer timer.Stop()
 	for hedged := false; ; {
@@ -107,7 +101,7 @@ func (r *race) run(after time.Duration) error {
 				return err
 			}
 		case <-timer.C:
-			now := x.server.now()
+			now := x.server.Now()
 			if now.Sub(x.checkedAt) >= x.checkInterval() {
 				if err = x.checkClient(now); err != nil {
 					r.abort(err)
@@ -159,10 +153,10 @@ func (r *race) receive(c *racer) (over bool, err error) {
 }
 
 // enter adds a started attempt to the race.
-func (r *race) enter(n int, a *attempt) *racer {
-	c := &racer{attempt: a, race: r}
+func (r *race) enter(n int, a *exchange.Attempt) *racer {
+	c := &racer{Attempt: a, race: r}
 	c.ctx, c.cancel = context.WithCancelCause(context.Background())
-	a.wait, a.progress = c, new(atomic.Int32)
+	a.Wait, a.Progress = c, new(atomic.Int32)
 	r.racers[n] = c
 	return c
 }
@@ -170,8 +164,8 @@ func (r *race) enter(n int, a *attempt) *racer {
 // start runs a prepared attempt on its own goroutine.
 func (c *racer) start() {
 	x := c.race.x
-	x.users.Add(1)
-	x.generation.acquire()
+	x.Users.Add(1)
+	x.generation.Acquire()
 	c.race.running++
 	go c.run()
 }
@@ -180,7 +174,7 @@ func (c *racer) start() {
 // done: false means to try again later.
 func (r *race) hedge(now time.Time) (done bool) {
 	// While the first attempt's plugin reads the documents, the delay is not the provider's.
-	if !r.x.busy.TryLock() {
+	if !r.x.Busy.TryLock() {
 		return false
 	}
 	switch c := r.prepareHedge(now); {
@@ -198,19 +192,19 @@ func (r *race) hedge(now time.Time) (done bool) {
 // prepareHedge prepares the hedge, and unlocks the documents. It returns nil if none may be sent.
 func (r *race) prepareHedge(now time.Time) *racer {
 	x := r.x
-	defer x.busy.Unlock()
-	if !x.policy.Hedges.Spend() {
+	defer x.Busy.Unlock()
+	if !x.Policy.Hedges.Spend() {
 		return nil
 	}
-	a := &attempt{workspace: x.api.getWorkspace()}
+	a := &exchange.Attempt{Workspace: x.API.GetWorkspace()}
 	if !x.holds.StartHedge(now) || !r.startNext(a, now) {
-		x.policy.Hedges.GiveBack()
-		x.api.putWorkspace(a.workspace)
+		x.Policy.Hedges.GiveBack()
+		x.API.PutWorkspace(a.Workspace)
 		return nil
 	}
 	c := r.enter(1, a)
-	if e := a.prepare(x.mirror.tap(), &x.chain); e != nil {
-		x.policy.Hedges.GiveBack()
+	if e := a.Prepare(x.mirror.tap(), &x.Chain); e != nil {
+		x.Policy.Hedges.GiveBack()
 		c.err = e
 	}
 	return c
@@ -218,7 +212,7 @@ func (r *race) prepareHedge(now time.Time) *racer {
 
 // startNext starts attempt a at the next target that permits a hedge. Targets that do not permit one keep their place,
 // because they may permit an attempt after the first one has failed.
-func (r *race) startNext(a *attempt, now time.Time) bool {
+func (r *race) startNext(a *exchange.Attempt, now time.Time) bool {
 	x := r.x
 	for at, i := range x.remaining {
 		reason := x.startAttempt(a, i, now, "hedge")
@@ -235,11 +229,11 @@ func (r *race) startNext(a *attempt, now time.Time) bool {
 func (c *racer) adopt() {
 	x := c.race.x
 	c.race.running--
-	x.users.Add(-1)
-	x.generation.release()
-	c.wait = x
-	if c.response != nil {
-		c.response.SetWatcher(x)
+	x.Users.Add(-1)
+	x.generation.Release()
+	c.Wait = x
+	if c.Response != nil {
+		c.Response.SetWatcher(x)
 	}
 }
 
@@ -259,29 +253,29 @@ func (c *racer) deliver() {
 		return
 	}
 	x := c.race.x
-	defer x.generation.release()
-	defer x.documents.release(&x.server.services, x.api)
+	defer x.generation.Release()
+	defer x.Documents.Release(&x.server.Services, x.API)
 	c.discard(c.err)
 }
 
 func (c *racer) open() (err error) {
 	defer rescue.Into(&err)
-	if err := c.sendRequest(); err != nil || c.response == nil {
+	if err := c.SendRequest(); err != nil || c.Response == nil {
 		return err
 	}
-	return c.awaitFirst(c.ctx)
+	return c.AwaitFirst(c.ctx)
 }
 
 // opened reports whether there is a response to continue with.
-func (c *racer) opened() bool { return c.err == nil || errors.Is(c.err, errCommit) }
+func (c *racer) opened() bool { return c.err == nil || errors.Is(c.err, exchange.ErrCommit) }
 
 // win makes c the completion's attempt, and cancels the other one.
 func (r *race) win(c *racer) {
 	x := r.x
-	if c.attempt != x.attempt {
-		x.policy.Hedges.Win()
-		c.scratch, x.scratch = x.scratch, c.scratch
-		x.attempt = c.attempt
+	if c.Attempt != x.Attempt {
+		x.Policy.Hedges.Win()
+		c.Scratch, x.Scratch = x.Scratch, c.Scratch
+		x.Attempt = c.Attempt
 	}
 	for n, other := range r.racers {
 		if other != nil && other != c {
@@ -302,7 +296,7 @@ func (r *race) abort(err error) {
 		(<-r.results).adopt()
 	}
 	for _, c := range r.racers {
-		if c != nil && c.attempt != r.x.attempt {
+		if c != nil && c.Attempt != r.x.Attempt {
 			c.drop(err)
 		}
 	}
@@ -337,97 +331,97 @@ func (c *racer) drop(err error) {
 // charge books a cancelled attempt: if its request was sent, the prompt, and if the response had begun, also the
 // completion. The attempt may still be running.
 func (c *racer) charge() {
-	if c.accounted {
+	if c.Accounted {
 		return
 	}
-	c.accounted = true
-	x, progress := c.race.x, c.progress.Load()
+	c.Accounted = true
+	x, progress := c.race.x, c.Progress.Load()
 	var used spend.Used
 	switch progress {
-	case awaiting:
-		used = c.held.Cancelled()
-	case receiving:
-		used = c.held.Lost()
+	case exchange.Awaiting:
+		used = c.Held.Cancelled()
+	case exchange.Receiving:
+		used = c.Held.Lost()
 	}
-	defer c.held.Settle(used, c.startedAt) // if reading the clock panics
+	defer c.Held.Settle(used, c.StartedAt) // if reading the clock panics
 	x.record.CancelledTokens += used.Tokens
 	x.record.CancelledCost = x.record.CancelledCost.Plus(used.Cost)
-	recordUncertain(&x.record, progress != notSent, used)
-	c.held.Settle(used, x.server.now())
-	x.endAttempt(c.attempt, telemetry.Cancelled, 0, x.server.now().Sub(c.startedAt), nil)
+	recordUncertain(&x.record, progress != exchange.NotSent, used)
+	c.Held.Settle(used, x.server.Now())
+	x.endAttempt(c.Attempt, telemetry.Cancelled, 0, x.server.Now().Sub(c.StartedAt), nil)
 }
 
 // fail records that the attempt has failed.
 func (c *racer) fail() {
 	x := c.race.x
-	e := c.annotate(failure.ForClient(c.err))
-	c.endTape(c.err)
+	e := c.Annotate(failure.ForClient(c.err))
+	c.EndTape(c.err)
 	c.err = e
-	c.recordError(e)
-	x.endAttempt(c.attempt, e.Code, e.Status, x.server.now().Sub(c.startedAt), e)
-	x.countFailed(c.attempt, c == c.race.racers[1])
-	x.recordTarget(c.attempt)
-	x.logFailedAttempt(c.attempt, e)
-	x.record.Fuel += c.translation.Fuel
-	c.translation.Fuel = 0
-	c.closeUpstream()
+	c.RecordError(e)
+	x.endAttempt(c.Attempt, e.Code, e.Status, x.server.Now().Sub(c.StartedAt), e)
+	x.countFailed(c.Attempt, c == c.race.racers[1])
+	x.recordTarget(c.Attempt)
+	x.logFailedAttempt(c.Attempt, e)
+	x.record.Fuel += c.Translation.Fuel
+	c.Translation.Fuel = 0
+	c.CloseUpstream()
 }
 
 // discard records a cancelled attempt in its target's statistics, and frees it.
 func (c *racer) discard(err error) {
 	defer c.free()
 	defer c.recordCancelled()
-	c.endTape(err)
+	c.EndTape(err)
 }
 
 // recordCancelled records a cancelled attempt in its target's statistics, once.
 func (c *racer) recordCancelled() {
-	if c.recorded {
+	if c.Recorded {
 		return
 	}
-	c.recorded = true
-	now := c.startedAt
-	defer func() { c.target.CancelAttempt(c.ticket, now.Sub(c.startedAt), now) }() // even if reading the clock panics
-	now = c.services.now()
+	c.Recorded = true
+	now := c.StartedAt
+	defer func() { c.Target.CancelAttempt(c.Ticket, now.Sub(c.StartedAt), now) }() // even if reading the clock panics
+	now = c.Services.Now()
 }
 
 // free releases what the attempt holds. Further calls do nothing.
 func (c *racer) free() {
-	if c.workspace == nil {
+	if c.Workspace == nil {
 		return
 	}
-	c.closeUpstream()
-	c.exchange.api.putWorkspace(c.workspace)
-	c.workspace, c.reader = nil, nil
+	c.CloseUpstream()
+	c.Exchange.API.PutWorkspace(c.Workspace)
+	c.Workspace, c.Reader = nil, nil
 }
 
-// Tick implements waiter. After a heartbeat interval it ends the wait with errCommit: the client gets the head of this
+// Tick implements exchange.Waiter. After a heartbeat interval it ends the wait with exchange.ErrCommit: the client gets the head of this
 // attempt's response, and no other target is tried.
 func (c *racer) Tick(p upstream.Phase, _ time.Duration) error {
 	if err := context.Cause(c.ctx); err != nil {
 		return err
 	}
-	x, heartbeat := c.race.x, c.provider.heartbeat
-	if p == upstream.PhaseBody && x.stream && heartbeat > 0 && x.server.now().Sub(c.startedAt) >= heartbeat {
-		return errCommit
+	x, heartbeat := c.race.x, c.Provider.Heartbeat
+	if p == upstream.PhaseBody && x.Stream && heartbeat > 0 && x.server.Now().Sub(c.StartedAt) >= heartbeat {
+		return exchange.ErrCommit
 	}
 	return nil
 }
 
-// Pace implements waiter.
+// Pace implements exchange.Waiter.
 func (d detached) Pace() time.Duration { return detachedPace }
 
-// StartWait implements waiter.
+// StartWait implements exchange.Waiter.
 func (d detached) StartWait() context.Context { return d.ctx }
 
-// FinishWait implements waiter.
+// FinishWait implements exchange.Waiter.
 func (d detached) FinishWait() error { return context.Cause(d.ctx) }
 
-// Due implements waiter: its Tick costs nothing.
+// Due implements exchange.Waiter: its Tick costs nothing.
 func (d detached) Due(time.Time) bool { return true }
 
-// AllowResend implements waiter: an attempt without the completion's goroutine cannot book what it has lost.
+// AllowResend implements exchange.Waiter: an attempt without the completion's goroutine cannot book what it has lost.
 func (d detached) AllowResend() bool { return false }
 
-// Gone implements waiter.
+// Gone implements exchange.Waiter.
 func (d detached) Gone() bool { return d.ctx.Err() != nil }

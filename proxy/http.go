@@ -19,6 +19,7 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/internal/clientapi"
 	"github.com/sluice-gateway/sluice/proxy/internal/downstream"
 	"github.com/sluice-gateway/sluice/proxy/internal/endpoint"
+	"github.com/sluice-gateway/sluice/proxy/internal/exchange"
 	"github.com/sluice-gateway/sluice/proxy/internal/failure"
 	"github.com/sluice-gateway/sluice/proxy/internal/holds"
 	"github.com/sluice-gateway/sluice/proxy/internal/modellist"
@@ -36,18 +37,18 @@ import (
 // body is read.
 func (s *Server) headReceived(h *fasthttp.RequestHeader) fasthttp.RequestConfig {
 	if n := h.ContentLength(); n > endpoint.SmallBody || n == endpoint.Chunked || len(h.Peek(fasthttp.HeaderExpect)) > 0 {
-		if _, e := s.admitHead(h, s.now(), nil, nil); e != nil {
+		if _, e := s.admitHead(h, s.Now(), nil, nil); e != nil {
 			h.Set(fasthttp.HeaderExpect, "100-continue")
 		}
 	}
-	return fasthttp.RequestConfig{MaxRequestBodySize: int(s.admission.Limits().MaxBody)}
+	return fasthttp.RequestConfig{MaxRequestBodySize: int(s.Admission.Limits().MaxBody)}
 }
 
 // expectContinue responds to a client that waits for permission to send its body, or to a request that headReceived has
 // marked as if its client did.
 func (s *Server) expectContinue(ctx *fasthttp.RequestCtx) int {
 	h := &ctx.Request.Header
-	r := telemetry.Record{Began: s.now(), RequestID: s.requestID(h), Remote: remoteHost(ctx), Trace: endpoint.Traceparent(h), Method: endpoint.Method(h)}
+	r := telemetry.Record{Began: s.Now(), RequestID: s.requestID(h), Remote: remoteHost(ctx), Trace: endpoint.Traceparent(h), Method: endpoint.Method(h)}
 	to, e := s.admitHead(h, r.Began, ctx, &r)
 	if e == nil {
 		return fasthttp.StatusContinue
@@ -71,10 +72,10 @@ func (s *Server) admitHead(h *fasthttp.RequestHeader, now time.Time, ctx *fastht
 	if g == nil {
 		return to, failure.Shutdown()
 	}
-	defer g.release()
+	defer g.Release()
 	a := g.arrival(h, to, now)
 	a.Ctx, a.Record = ctx, record
-	_, e = s.admission.Admit(&a)
+	_, e = s.Admission.Admit(&a)
 	return to, e
 }
 
@@ -104,7 +105,7 @@ func (s *Server) handle(ctx *fasthttp.RequestCtx) {
 // startRecord starts the record of a request for the access log and metrics.
 func (s *Server) startRecord(ctx *fasthttp.RequestCtx, r *telemetry.Record, to endpoint.ID) {
 	h := &ctx.Request.Header
-	r.Began, r.RequestID, r.Remote, r.Method, r.Path = s.now(), s.requestID(h), remoteHost(ctx), endpoint.Method(h), to.Path()
+	r.Began, r.RequestID, r.Remote, r.Method, r.Path = s.Now(), s.requestID(h), remoteHost(ctx), endpoint.Method(h), to.Path()
 	r.Trace = endpoint.Traceparent(h)
 	s.metrics.StartRequest(r)
 	s.setRequestID(ctx, r.RequestID)
@@ -117,12 +118,12 @@ func (s *Server) requestID(h *fasthttp.RequestHeader) string {
 }
 
 // apiOf returns the API of a request, judging by its head alone.
-func (s *Server) apiOf(h *fasthttp.RequestHeader) *clientAPI { return &s.apis[endpoint.GuessAPI(h)] }
+func (s *Server) apiOf(h *fasthttp.RequestHeader) *exchange.API { return &s.APIs[endpoint.GuessAPI(h)] }
 
 // setRequestID sets the request's ID in the response headers in which clients expect it.
 func (s *Server) setRequestID(ctx *fasthttp.RequestCtx, id string) {
 	ctx.Response.Header.Set("x-request-id", id)
-	if name := s.apiOf(&ctx.Request.Header).idHeader; name != "" {
+	if name := s.apiOf(&ctx.Request.Header).IDHeader; name != "" {
 		ctx.Response.Header.Set(name, id)
 	}
 }
@@ -145,10 +146,10 @@ func (s *Server) respondPanic(ctx *fasthttp.RequestCtx, r *telemetry.Record, p *
 
 // serveCompletion serves a request to an endpoint for completions.
 func (s *Server) serveCompletion(ctx *fasthttp.RequestCtx, to endpoint.ID, rest []byte) {
-	x := &completion{server: s, exchange: exchange{api: &s.apis[to.API()], http11: ctx.Request.Header.IsHTTP11(), random: s.random()}}
-	x.limiter = &s.admission.Limiter
+	x := &completion{server: s, Exchange: exchange.Exchange{API: &s.APIs[to.API()], HTTP11: ctx.Request.Header.IsHTTP11(), Random: s.random()}}
+	x.Limiter = &s.Admission.Limiter
 	s.startRecord(ctx, &x.record, to)
-	x.requestID, x.began, x.checkedAt = x.record.RequestID, x.record.Began, x.record.Began
+	x.RequestID, x.Began, x.checkedAt = x.record.RequestID, x.record.Began, x.record.Began
 	x.conn, _ = ctx.Conn().(*downstream.Conn)
 	x.conn.StartRequest(x)
 	x.acquireWorkspace(x)
@@ -158,7 +159,7 @@ func (s *Server) serveCompletion(ctx *fasthttp.RequestCtx, to endpoint.ID, rest 
 		switch {
 		case !responding:
 			x.finish()
-		case x.stream:
+		case x.Stream:
 			x.conn.TakeOver()
 			ctx.HijackSetNoResponse(true)
 			ctx.Hijack(downstream.TakeBuffered)
@@ -170,10 +171,10 @@ func (s *Server) serveCompletion(ctx *fasthttp.RequestCtx, to endpoint.ID, rest 
 	})
 
 	if x.generation = s.acquire(); x.generation == nil {
-		s.respondError(ctx, &x.record, x.api, failure.Shutdown())
+		s.respondError(ctx, &x.record, x.API, failure.Shutdown())
 		return
 	}
-	x.configuration, x.record.Generation = x.generation, x.generation.number
+	x.Configuration, x.record.Generation = x.generation, x.generation.number
 	e := x.accept(ctx, to, rest)
 	if e == nil && to.Service() == endpoint.TokenCount {
 		x.respondCount(ctx)
@@ -197,13 +198,13 @@ func (s *Server) serveCompletion(ctx *fasthttp.RequestCtx, to endpoint.ID, rest 
 // respondCompletionError responds with an error to a client to which nothing has been sent.
 func (s *Server) respondCompletionError(ctx *fasthttp.RequestCtx, x *completion, e *apierror.Error) {
 	x.setRouteHeaders(&ctx.Response.Header)
-	x.generation.setRateLimitHeaders(&ctx.Response.Header, x.key, x.holds.User(), s.now())
+	x.generation.setRateLimitHeaders(&ctx.Response.Header, x.Key, x.holds.User(), s.Now())
 	if x.disconnected || x.leavesBodyUnread(ctx) {
 		// The rest of the request, or the response, will not be read.
 		closing := *e
 		closing.CloseClient, e = true, &closing
 	}
-	s.respondError(ctx, &x.record, x.api, e)
+	s.respondError(ctx, &x.record, x.API, e)
 	x.record.Bytes = int64(len(ctx.Response.Body()))
 }
 
@@ -265,7 +266,7 @@ func (l *rateLimit) set(h *fasthttp.ResponseHeader, resource string) {
 func (s *Server) logExcessive(r *telemetry.Record, excessive bool) {
 	if r.UsageExcessive = excessive; excessive {
 		s.excessive.Do(func() {
-			s.log.Warn("provider counted more tokens than the request could use", "request", r.RequestID, "provider", r.Provider, "target", r.Target)
+			s.Log.Warn("provider counted more tokens than the request could use", "request", r.RequestID, "provider", r.Provider, "target", r.Target)
 		})
 	}
 }
@@ -308,10 +309,10 @@ func (s *Server) serveLocal(ctx *fasthttp.RequestCtx, r *telemetry.Record, to en
 	if g == nil {
 		return nil, failure.Shutdown()
 	}
-	defer g.release()
+	defer g.Release()
 	a := g.arrival(&ctx.Request.Header, to, r.Began)
 	a.Ctx, a.Record = ctx, r
-	key, e := s.admission.Admit(&a)
+	key, e := s.Admission.Admit(&a)
 	if e != nil {
 		return nil, e
 	}
@@ -388,14 +389,14 @@ func (s *Server) openSocket(ctx *fasthttp.RequestCtx, r *telemetry.Record, to en
 	if g == nil {
 		return nil, failure.Shutdown()
 	}
-	defer g.release()
+	defer g.Release()
 	h := &ctx.Request.Header
 	if !g.config.Responses.WebSocket {
 		return nil, endpoint.NoWebSocket()
 	}
 	a := g.arrival(h, to, r.Began)
 	a.Ctx, a.Record = ctx, r
-	key, e := s.admission.Admit(&a)
+	key, e := s.Admission.Admit(&a)
 	switch {
 	case e != nil:
 		return nil, e
@@ -418,8 +419,8 @@ func (s *Server) openSocket(ctx *fasthttp.RequestCtx, r *telemetry.Record, to en
 	turns.SetContentType("application/json")
 	response := websocket.AppendResponse(nil, h.Peek("Sec-WebSocket-Key"), "x-request-id: "+r.RequestID+"\r\n")
 	return responsesocket.New(ctx.Conn().(*downstream.Conn), response, responsesocket.Options{
-		Key: key.Name(), MaxMessage: int(s.admission.Limits().MaxBody), IdleTimeout: g.config.Responses.WebSocketIdle, MaxAge: g.config.Responses.WebSocketAge,
-		Memory: s.held, Limiter: &s.admission.Limiter, Draining: s.Draining, Panicked: s.logAnyPanic,
+		Key: key.Name(), MaxMessage: int(s.Admission.Limits().MaxBody), IdleTimeout: g.config.Responses.WebSocketIdle, MaxAge: g.config.Responses.WebSocketAge,
+		Memory: s.held, Limiter: &s.Admission.Limiter, Draining: s.Draining, Panicked: s.logAnyPanic,
 		Serve: func(c *downstream.Conn, body *responsesocket.Body, warm bool) *responsesocket.Rejection {
 			return s.serveTurn(turns, c, body, warm)
 		},
@@ -433,7 +434,7 @@ type warmUp struct{}
 // streams its response.
 func (s *Server) serveTurn(head *fasthttp.RequestHeader, c *downstream.Conn, body *responsesocket.Body, warm bool) *responsesocket.Rejection {
 	ctx := new(fasthttp.RequestCtx)
-	ctx.Init2(c, fasthttpLogger{s.log}, true)
+	ctx.Init2(c, fasthttpLogger{s.Log}, true)
 	head.CopyTo(&ctx.Request.Header)
 	ctx.Request.SetBodyStream(body, body.Size())
 	if warm {
@@ -473,12 +474,12 @@ func (s *Server) storedResponse(ctx *fasthttp.RequestCtx, client string, service
 }
 
 // respondError writes an error response in the format of an API.
-func (s *Server) respondError(ctx *fasthttp.RequestCtx, r *telemetry.Record, api *clientAPI, e *apierror.Error) {
+func (s *Server) respondError(ctx *fasthttp.RequestCtx, r *telemetry.Record, api *exchange.API, e *apierror.Error) {
 	if reason, ok := failure.Shed(e); ok {
 		s.metrics.Shed(reason)
 	}
 	s.logIfPanic(r.RequestID, e.Cause)
-	r.Status, r.Code = api.statusOf(e), e.Code
+	r.Status, r.Code = api.StatusOf(e), e.Code
 	if r.Code == "" {
 		r.Code = string(e.Kind)
 	}
@@ -520,7 +521,7 @@ func (s *Server) isKnown(r *telemetry.Record) bool {
 // handleReadError responds to input that cannot be read as an HTTP request. fasthttp closes the connection afterwards.
 func (s *Server) handleReadError(ctx *fasthttp.RequestCtx, err error) {
 	// The method is unknown if the head has not been read completely.
-	r := telemetry.Record{Began: s.now(), RequestID: endpoint.NewRequestID(), Remote: remoteHost(ctx), Cause: err}
+	r := telemetry.Record{Began: s.Now(), RequestID: endpoint.NewRequestID(), Remote: remoteHost(ctx), Cause: err}
 	defer rescue.Recover(func(p *rescue.Error) { s.logPanic(r.RequestID, p) })
 	s.setRequestID(ctx, r.RequestID)
 	s.respondError(ctx, &r, s.apiOf(&ctx.Request.Header), readError(s, err))
@@ -543,7 +544,7 @@ func readError(s *Server, err error) *apierror.Error {
 	case errors.As(err, &small):
 		e.Status, e.Code, e.Message = 431, "request_header_too_large", "The request header is larger than "+strconv.Itoa(readBuffer>>10)+" KiB."
 	case errors.Is(err, fasthttp.ErrBodyTooLarge):
-		e = s.admission.TooLarge()
+		e = s.Admission.TooLarge()
 	case errors.As(err, &network) && network.Timeout():
 		e.Status, e.Code, e.Message = 408, "request_timeout", "The request did not arrive in time."
 	}

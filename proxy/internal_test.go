@@ -9,6 +9,7 @@ import (
 
 	"github.com/sluice-gateway/sluice/proxy/config"
 	"github.com/sluice-gateway/sluice/proxy/internal/downstream"
+	"github.com/sluice-gateway/sluice/proxy/internal/exchange"
 	"github.com/sluice-gateway/sluice/proxy/internal/upstream"
 )
 
@@ -32,7 +33,7 @@ func TestCloseWaitsForReplacedGenerations(t *testing.T) {
 		for s.current.Load() != nil {
 			runtime.Gosched()
 		}
-		old.release()
+		old.Release()
 	}()
 	s.Close()
 	select {
@@ -53,7 +54,7 @@ func TestPanicInClosingGeneration(t *testing.T) {
 		t.Fatal(err)
 	}
 	old := s.current.Load()
-	old.providers["broken"] = &provider{name: "broken", client: new(upstream.Client)} // not initialised, so that Close panics
+	old.providers["broken"] = &exchange.Provider{Name: "broken", Client: new(upstream.Client)} // not initialised, so that Close panics
 	if err := s.Reload(t.Context(), cfg); err != nil {
 		t.Fatal(err)
 	}
@@ -129,7 +130,7 @@ func TestReloadDoesNotWaitForEarlierReload(t *testing.T) {
 // TestCheckIntervalWithoutProvider: while a request waits for its router's plugin, there is no provider whose heartbeat
 // sets the check interval.
 func TestCheckIntervalWithoutProvider(t *testing.T) {
-	x := &completion{delivery: delivery{conn: new(downstream.Conn)}, attempt: new(attempt), exchange: exchange{stream: true}}
+	x := &completion{delivery: delivery{conn: new(downstream.Conn)}, Attempt: new(exchange.Attempt), Exchange: exchange.Exchange{Stream: true}}
 	if d := x.checkInterval(); d != downstream.CheckInterval {
 		t.Errorf("got an interval of %s, want %s", d, downstream.CheckInterval)
 	}

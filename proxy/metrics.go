@@ -21,7 +21,6 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/internal/routing/shadow"
 	"github.com/sluice-gateway/sluice/proxy/internal/spend"
 	"github.com/sluice-gateway/sluice/proxy/internal/telemetry"
-	"github.com/sluice-gateway/sluice/proxy/internal/upstream"
 	"github.com/sluice-gateway/sluice/proxy/internal/webhook"
 )
 
@@ -36,14 +35,14 @@ func (c scrape) all() {
 	m.Add(telemetry.BuildInfo, 1, s.version, runtime.Version())
 	m.Add(telemetry.Ready, boolValue(s.Ready() == nil))
 	m.Add(telemetry.ClientConnections, float64(s.clients.Count()))
-	limits, handshakes := s.admission.Limits(), s.clients.Handshakes()
+	limits, handshakes := s.Admission.Limits(), s.clients.Handshakes()
 	m.Add(telemetry.ClientConnectionsMax, float64(limits.MaxConns))
 	m.Add(telemetry.ClientHandshakes, float64(handshakes.Failed), "failed")
 	m.Add(telemetry.ClientHandshakes, float64(handshakes.TLSOnPlain), "tls_on_plain")
 	m.Add(telemetry.ClientHandshakes, float64(handshakes.PlainOnTLS), "plain_on_tls")
-	m.Add(telemetry.Completions, float64(s.admission.Requests()))
+	m.Add(telemetry.Completions, float64(s.Admission.Requests()))
 	m.Add(telemetry.CompletionsMax, float64(limits.MaxRequests))
-	m.Add(telemetry.BodyMemory, float64(s.admission.BodyMemory()))
+	m.Add(telemetry.BodyMemory, float64(s.Admission.BodyMemory()))
 	m.Add(telemetry.BodyMemoryMax, float64(limits.MaxBodyMemory))
 	if s.logDropped != nil {
 		m.Add(telemetry.LogDropped, float64(s.logDropped()))
@@ -145,7 +144,7 @@ func (c scrape) config() {
 	m.Add(telemetry.ConfigReloads, float64(r.failed), "failure")
 	m.Add(telemetry.ConfigOpen, float64(s.open.count()))
 	if g := s.acquire(); g != nil {
-		defer g.release()
+		defer g.Release()
 		m.Add(telemetry.ConfigGeneration, float64(g.number))
 		m.Add(telemetry.ConfigLoaded, seconds(g.builtAt))
 	}
@@ -167,8 +166,8 @@ func (c scrape) targets() {
 	if g == nil {
 		return
 	}
-	defer g.release()
-	stats := s.registry.Snapshots(s.now())
+	defer g.Release()
+	stats := s.registry.Snapshots(s.Now())
 	for _, e := range g.policies.Targets() {
 		f := stats.Get(e)
 		delete(stats, e)
@@ -230,8 +229,8 @@ func (c scrape) budgets() {
 	if g == nil {
 		return
 	}
-	defer g.release()
-	all := g.accounts.Status(c.s.now())
+	defer g.Release()
+	all := g.accounts.Status(c.s.Now())
 	type states struct {
 		scope spend.Kind
 		state string
@@ -379,7 +378,7 @@ func startMetrics(s *Server, cfg *config.Config, offline bool) (err error) {
 	_, _ = rand.Read(instance[:])
 	s.exporter, err = otlp.New(otlp.Options{
 		Config: &cfg.Telemetry, Source: otlp.Source{Version: s.version, Instance: hex.EncodeToString(instance[:])},
-		Gather: s.metrics.Gather, Log: s.log, Now: s.now,
+		Gather: s.metrics.Gather, Log: s.Log, Now: s.Now,
 	})
 	if err != nil {
 		return err
@@ -398,7 +397,7 @@ func newAlerts(s *Server, a *config.Alerts) (*webhook.Webhook, error) {
 	if err != nil {
 		return nil, fmt.Errorf("alerts.ca: %w", err)
 	}
-	w, err := webhook.New(webhook.Options{URL: a.URL.Reveal(), TLS: roots, Secret: []byte(a.Secret.Reveal()), Log: s.log, Now: s.now})
+	w, err := webhook.New(webhook.Options{URL: a.URL.Reveal(), TLS: roots, Secret: []byte(a.Secret.Reveal()), Log: s.Log, Now: s.Now})
 	if err != nil {
 		return nil, fmt.Errorf("alerts: %w", err)
 	}
@@ -414,25 +413,10 @@ func alertBudget(w *webhook.Webhook, e spend.Event) {
 func startTrace(x *completion, h *fasthttp.RequestHeader) {
 	s, r := x.server, &x.record
 	if r.Trace != "" && r.Key != "" && s.started.Telemetry.Trust == config.TrustKeys {
-		x.traceparent, x.tracestate = r.Trace, endpoint.Tracestate(h)
+		x.Traceparent, x.Tracestate = r.Trace, endpoint.Tracestate(h)
 	}
 	if sampler := s.exporter.Sampler(); sampler != nil {
-		r.Span = sampler.Begin(x.traceparent, s.random(), s.random(), r.Began)
-		x.span = r.Span
+		r.Span = sampler.Begin(x.Traceparent, s.random(), s.random(), r.Began)
+		x.Span = r.Span
 	}
-}
-
-// appendTrace appends the headers of the trace context of an attempt, whose own span is the provider's parent. Without
-// traces of the gateway's own, it is the client's context.
-func (x *exchange) appendTrace(headers []upstream.Header, number int) []upstream.Header {
-	parent := x.traceparent
-	if x.span.Valid() {
-		parent = string(x.span.AppendTraceparent(nil, number))
-	}
-	for _, h := range [...]upstream.Header{{Name: endpoint.TraceHeader, Value: parent}, {Name: endpoint.TraceState, Value: x.tracestate}} {
-		if h.Value != "" && !slices.ContainsFunc(headers, func(o upstream.Header) bool { return o.Name == h.Name }) {
-			headers = append(headers, h)
-		}
-	}
-	return headers
 }

@@ -42,12 +42,12 @@ func (s *Server) Reload(ctx context.Context, cfg *config.Config) error {
 	err := errClosed
 	if old != nil {
 		err = s.reload(ctx, cfg, old)
-		old.release()
+		old.Release()
 	}
 	if err != nil && context.Cause(ctx) == ErrSuperseded {
 		return ErrSuperseded
 	}
-	s.health.recordReload(s.now(), err)
+	s.health.recordReload(s.Now(), err)
 	return err
 }
 
@@ -71,19 +71,19 @@ func (s *Server) reload(ctx context.Context, cfg *config.Config, old *generation
 	s.reloading.Lock()
 	defer s.reloading.Unlock()
 	if err := ctx.Err(); err != nil {
-		g.release()
+		g.Release()
 		return err
 	}
 	g.inherit(old)
 	s.loadOwners(g)
 	if !s.current.CompareAndSwap(old, g) {
 		// The Server was closed meanwhile.
-		g.release()
+		g.Release()
 		return errClosed
 	}
 	s.canaries.Use(g.policies.Canaries())
 	limits := admission.WithCapacity(cfg.Server, capacity.Detect())
-	s.admission.SetLimits(limits)
+	s.Admission.SetLimits(limits)
 	s.clients.SetLimits(connLimits(limits))
 	if pair != nil {
 		s.clients.SetTLS(pair)
@@ -91,13 +91,13 @@ func (s *Server) reload(ctx context.Context, cfg *config.Config, old *generation
 	setMetricNames(s.metrics, cfg)
 	s.exporter.SetProviders(cfg)
 	old.plugins.Retire()
-	old.release()
+	old.Release()
 	s.books.Use(cfg, g.accounts)
 	s.registry.PruneModels(g.policies.Configured)
 	s.registry.Prune(func(provider, model string) bool { return g.hasProvider(provider) })
-	logReload(s.log, cfg.Since(old.config), g.number, time.Since(began))
+	logReload(s.Log, cfg.Since(old.config), g.number, time.Since(began))
 	for _, member := range cfg.NeedsRestart(s.started) {
-		s.log.Warn("change requires a restart; keeping the old value", "member", member)
+		s.Log.Warn("change requires a restart; keeping the old value", "member", member)
 	}
 	return nil
 }
@@ -122,7 +122,7 @@ func (s *Server) renew(f func(*generation) error) error {
 	if g == nil {
 		return errClosed
 	}
-	defer g.release()
+	defer g.Release()
 	return f(g)
 }
 
@@ -134,15 +134,15 @@ func (s *Server) renewAllSecrets(g *generation) error {
 	var errs []error
 	for i := range g.config.Providers {
 		p := &g.config.Providers[i]
-		if !p.Auth.FromFile() || g.providers[p.Name] == nil || g.providers[p.Name].client == nil {
+		if !p.Auth.FromFile() || g.providers[p.Name] == nil || g.providers[p.Name].Client == nil {
 			continue
 		}
-		changed, err := configured.Renew(g.providers[p.Name].client, &p.Auth)
+		changed, err := configured.Renew(g.providers[p.Name].Client, &p.Auth)
 		if err != nil {
 			errs = append(errs, fmt.Errorf("providers.%s.auth: %w", p.Name, err))
 		}
 		if changed {
-			s.log.Info("credential renewed", "provider", p.Name)
+			s.Log.Info("credential renewed", "provider", p.Name)
 		}
 	}
 	return errors.Join(errs...)

@@ -19,6 +19,7 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/internal/downstream"
 	"github.com/sluice-gateway/sluice/proxy/internal/endpoint"
 	"github.com/sluice-gateway/sluice/proxy/internal/estimate"
+	"github.com/sluice-gateway/sluice/proxy/internal/exchange"
 	"github.com/sluice-gateway/sluice/proxy/internal/failure"
 	"github.com/sluice-gateway/sluice/proxy/internal/filter"
 	"github.com/sluice-gateway/sluice/proxy/internal/holds"
@@ -27,7 +28,6 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/internal/ownership"
 	"github.com/sluice-gateway/sluice/proxy/internal/plugin"
 	"github.com/sluice-gateway/sluice/proxy/internal/routing"
-	"github.com/sluice-gateway/sluice/proxy/internal/routing/catalog"
 	"github.com/sluice-gateway/sluice/proxy/internal/spend"
 	"github.com/sluice-gateway/sluice/proxy/internal/telemetry"
 )
@@ -39,66 +39,28 @@ import (
 // request needs, such as the parsed request and the body, before the response's head is sent; finish releases the rest.
 type completion struct {
 	// Fields used for each event of a stream are first, because they have left the processor's caches between two events.
-	server       *Server
-	generation   *generation
-	delivery             // to the client
-	*attempt             // the current attempt, or the one that has responded; never nil
-	firstAttempt attempt // avoids an allocation
-	exchange             // what was asked
-	documents            // released before the response's head is sent
-	record       telemetry.Record
-	firstTry     [1]telemetry.Attempt // memory for record.Tries; avoids an allocation
-	holds        holds.Holds
-	routed       *routed // the routing decision; nil before it is made and after releaseRequest
-	mirror       *mirror // sends copies to shadow targets; nil if there are none
-	remaining    []int   // indexes of targets that have not been tried yet, in order
-	finished     bool
-}
-
-// exchange is what a client has asked for, except for the documents, which are released earlier. It does not change once
-// the request is routed.
-type exchange struct {
-	api           *clientAPI
-	configuration configuration
-	stream        bool
-	http11        bool
-	explain       bool        // the response describes the routing decision in x-gateway-route
-	hops          int         // gateways that the request has passed through before this one
-	random        uint64      // decides whatever is decided at random
-	key           *access.Key // nil until the client is known
-	user          access.User // the person behind the key; nobody if the key does not tell them apart
-	model         *catalog.Model
-	policy        *routing.Policy     // the model's
-	budget        routing.BudgetShare // for a policy that reads it
-	credential    uint64              // hash that selects one of a provider's credentials
-	betas         []string            // beta features that a client of the Messages API requests
-	tags          []string            // set by filters
-	presented     []string            // keys in the request's head, to be redacted from recordings
-	requestID     string
-	began         time.Time
-	span          telemetry.SpanContext
-	references    ownership.References
-
-	traceparent string // the client's trace context, if it is continued; else ""
-	tracestate  string
-}
-
-// configuration is the loaded configuration that an exchange is served with. It stays open while it is referenced.
-type configuration interface {
-	// acquire takes a reference, which release gives back. It returns false if the last one has been given back.
-	acquire() bool
-	release()
-
-	// newFileRedactor returns a function that removes secrets from text, also the keys presented.
-	newFileRedactor(presented []string) func([]byte) []byte
+	server             *Server
+	generation         *generation
+	delivery                            // to the client
+	*exchange.Attempt                   // the current attempt, or the one that has responded; never nil
+	firstAttempt       exchange.Attempt // avoids an allocation
+	exchange.Exchange                   // what was asked
+	exchange.Documents                  // released before the response's head is sent
+	record             telemetry.Record
+	firstTry           [1]telemetry.Attempt // memory for record.Tries; avoids an allocation
+	holds              holds.Holds
+	routed             *routed // the routing decision; nil before it is made and after releaseRequest
+	mirror             *mirror // sends copies to shadow targets; nil if there are none
+	remaining          []int   // indexes of targets that have not been tried yet, in order
+	finished           bool
 }
 
 // acquireWorkspace sets up the first attempt with a workspace, and makes waits of the completion check client.
 func (x *completion) acquireWorkspace(client downstream.ClientChecker) {
 	x.watcher.Watch(x.conn, client)
 	x.record.Tries = x.firstTry[:0]
-	x.attempt, x.firstAttempt = &x.firstAttempt, attempt{workspace: x.api.getWorkspace(), services: &x.server.services, exchange: &x.exchange, documents: &x.documents, wait: x}
-	x.users.Store(1)
+	x.Attempt, x.firstAttempt = &x.firstAttempt, exchange.Attempt{Workspace: x.API.GetWorkspace(), Services: &x.server.Services, Exchange: &x.Exchange, Documents: &x.Documents, Wait: x}
+	x.Users.Store(1)
 }
 
 // accept admits the request, reads and parses it, finds its model, applies filters, and reserves its limits and
@@ -107,20 +69,20 @@ func (x *completion) accept(ctx *fasthttp.RequestCtx, to endpoint.ID, rest []byt
 	s, h := x.server, &ctx.Request.Header
 	a := x.generation.arrival(h, to, x.record.Began)
 	a.Ctx, a.Record, a.Reservation, a.Waiter = ctx, &x.record, &x.holds.Reservation, x
-	key, e := s.admission.Admit(&a)
-	x.key = key
+	key, e := s.Admission.Admit(&a)
+	x.Key = key
 	if e != nil {
 		return e
 	}
 	startTrace(x, h)
 	s.account.Recent.Start(&x.record)
-	x.hops = admission.Hops(h)
-	x.explain = key.MayExplain() && string(h.Peek("x-gateway-explain")) == "1"
-	if s.recorder != nil {
-		x.presented = admission.PresentedKeys(h)
+	x.Hops = admission.Hops(h)
+	x.Explain = key.MayExplain() && string(h.Peek("x-gateway-explain")) == "1"
+	if s.Recorder != nil {
+		x.Presented = admission.PresentedKeys(h)
 	}
-	if x.api.id == clientapi.Messages {
-		x.betas = endpoint.Betas(h, func(text []byte) bool { return x.generation.holdsSecret(h, text) })
+	if x.API.ID == clientapi.Messages {
+		x.Betas = endpoint.Betas(h, func(text []byte) bool { return x.generation.holdsSecret(h, text) })
 	}
 	if e := x.readBody(ctx); e != nil {
 		return e
@@ -132,8 +94,8 @@ func (x *completion) accept(ctx *fasthttp.RequestCtx, to endpoint.ID, rest []byt
 	if e != nil {
 		return e
 	}
-	x.stream = facts.Stream
-	x.record.Stream = x.stream
+	x.Stream = facts.Stream
+	x.record.Stream = x.Stream
 	if e := x.findUser(h); e != nil {
 		return e
 	}
@@ -145,15 +107,15 @@ func (x *completion) accept(ctx *fasthttp.RequestCtx, to endpoint.ID, rest []byt
 		}
 		return x.generation.missingModel(&ctx.Request.Header, key, facts.Model, ok)
 	}
-	x.model, x.record.Model = m, m.ID
-	if m.Kinds&x.api.kind == 0 {
-		return modellist.WrongKind(m, x.api.kind)
+	x.Model, x.record.Model = m, m.ID
+	if m.Kinds&x.API.Kind == 0 {
+		return modellist.WrongKind(m, x.API.Kind)
 	}
 	if to.Service() != endpoint.TokenCount {
 		if e := x.filterRequest(to, facts); e != nil {
 			return e
 		}
-		facts = x.request.Describe()
+		facts = x.Request.Describe()
 	}
 	if e := x.releaseBody(); e != nil {
 		return e
@@ -161,46 +123,46 @@ func (x *completion) accept(ctx *fasthttp.RequestCtx, to endpoint.ID, rest []byt
 	if e := x.fitModel(); e != nil {
 		return e
 	}
-	if x.stream && !x.http11 {
+	if x.Stream && !x.HTTP11 {
 		return apierror.Invalid("http_version", "stream", "A streamed response needs HTTP/1.1; over HTTP/1.0, ask for a non-streaming one.")
 	}
-	if len(x.policy.Targets) == 0 {
+	if len(x.Policy.Targets) == 0 {
 		return modellist.NotFound(facts.Model)
 	}
-	x.holds.Open(s.newJournalID(), x.generation.accounts, key, x.user, m, s.now())
-	if x.record.User = x.user.Name; x.holds.User().IsOther() {
+	x.holds.Open(s.newJournalID(), x.generation.accounts, key, x.User, m, s.Now())
+	if x.record.User = x.User.Name; x.holds.User().IsOther() {
 		x.record.User = spend.OtherUsers
 	}
-	if e := x.holds.CheckTargets(x.policy.Targets); e != nil {
+	if e := x.holds.CheckTargets(x.Policy.Targets); e != nil {
 		return x.countLimit(e)
 	}
 	if to.Service() == endpoint.TokenCount {
-		return x.countLimit(x.holds.Reserve(s.now()))
+		return x.countLimit(x.holds.Reserve(s.Now()))
 	}
 	return x.admitTokens(to, h)
 }
 
 // findUser finds the person behind the key, if the key tells them apart.
 func (x *completion) findUser(head *fasthttp.RequestHeader) (e *apierror.Error) {
-	if x.key.Users() != nil {
-		doc, _ := x.request.Document()
-		x.user, e = x.key.FindUser(head, doc, x.generation.config.Router.Salt)
+	if x.Key.Users() != nil {
+		doc, _ := x.Request.Document()
+		x.User, e = x.Key.FindUser(head, doc, x.generation.config.Router.Salt)
 	}
 	return e
 }
 
 // fitModel sets the model's routing policy, and adapts the request to the model.
 func (x *completion) fitModel() *apierror.Error {
-	x.policy = x.generation.policies.Of(x.model)
-	if r, ok := x.request.(clientapi.RewritableRequest); ok {
-		x.body = x.documents.restoreThinking(&x.server.services, &x.exchange, r, x.body, 0)
+	x.Policy = x.generation.policies.Of(x.Model)
+	if r, ok := x.Request.(clientapi.RewritableRequest); ok {
+		x.Body = x.Documents.RestoreThinking(&x.server.Services, &x.Exchange, r, x.Body, 0)
 	}
-	return x.request.FitModel(x.model.MaxTokens, x.model.Thinking, x.server.admission.Limits().Strict)
+	return x.Request.FitModel(x.Model.MaxTokens, x.Model.Thinking, x.server.Admission.Limits().Strict)
 }
 
 // readPath reads the model, and whether to stream, from the path if the API puts them there.
 func (x *completion) readPath(ctx *fasthttp.RequestCtx, to endpoint.ID, rest []byte) *apierror.Error {
-	if x.api.id != clientapi.Gemini {
+	if x.API.ID != clientapi.Gemini {
 		return x.translateBody(rest)
 	}
 	if to.Streams() {
@@ -212,8 +174,8 @@ func (x *completion) readPath(ctx *fasthttp.RequestCtx, to endpoint.ID, rest []b
 	if !ok {
 		return modellist.NotFound(string(rest))
 	}
-	x.request = x.api.getRequest()
-	x.request.(clientapi.AddressedRequest).Address(model, to.Streams())
+	x.Request = x.API.GetRequest()
+	x.Request.(clientapi.AddressedRequest).Address(model, to.Streams())
 	return nil
 }
 
@@ -221,7 +183,7 @@ func (x *completion) readPath(ctx *fasthttp.RequestCtx, to endpoint.ID, rest []b
 // it sets the member model to the model in the path, if the path has one: clients of such paths may leave out the member,
 // and their provider ignores it.
 func (x *completion) translateBody(rest []byte) *apierror.Error {
-	translate := x.api.Translate
+	translate := x.API.Translate
 	switch {
 	case translate != nil:
 	case len(rest) > 0:
@@ -233,14 +195,14 @@ func (x *completion) translateBody(rest []byte) *apierror.Error {
 	if !ok {
 		return modellist.NotFound(string(rest))
 	}
-	old := x.body
-	body, e := translate(x.server.buffers.Get(len(old)), old, model)
-	x.body = body
-	x.server.buffers.Put(old)
+	old := x.Body
+	body, e := translate(x.server.Buffers.Get(len(old)), old, model)
+	x.Body = body
+	x.server.Buffers.Put(old)
 	if e != nil {
 		return e
 	}
-	if e := x.limiter.Grow(&x.counted, len(old)+len(body)); e != nil {
+	if e := x.Limiter.Grow(&x.Counted, len(old)+len(body)); e != nil {
 		return e
 	}
 	return nil
@@ -248,22 +210,22 @@ func (x *completion) translateBody(rest []byte) *apierror.Error {
 
 // parseRequest parses and validates the body.
 func (x *completion) parseRequest(to endpoint.ID) (*clientapi.Facts, *apierror.Error) {
-	if x.request == nil {
-		x.request = x.api.getRequest()
+	if x.Request == nil {
+		x.Request = x.API.GetRequest()
 	}
-	parse := x.request.Parse
-	if count, ok := x.request.(clientapi.CountRequest); ok && to.Service() == endpoint.TokenCount {
+	parse := x.Request.Parse
+	if count, ok := x.Request.(clientapi.CountRequest); ok && to.Service() == endpoint.TokenCount {
 		parse = count.ParseCount
 	}
-	if e := parse(x.body, clientapi.Limits{}); e != nil {
+	if e := parse(x.Body, clientapi.Limits{}); e != nil {
 		return nil, e
 	}
-	if stateful, ok := x.request.(clientapi.StatefulRequest); ok {
+	if stateful, ok := x.Request.(clientapi.StatefulRequest); ok {
 		if e := stateful.Expand(x.record.Key); e != nil {
 			return nil, e
 		}
 	}
-	return x.request.Describe(), nil
+	return x.Request.Describe(), nil
 }
 
 // filterRequest runs the filters that apply to the request on its texts. If they change anything, the client's document
@@ -272,113 +234,119 @@ func (x *completion) filterRequest(to endpoint.ID, facts *clientapi.Facts) *apie
 	if len(x.generation.filters) == 0 {
 		return nil
 	}
-	x.chain.Begin(x.generation.filters, x.api.Name, facts.Model, x.model.Own, x.record.Key)
+	x.Chain.Begin(x.generation.filters, x.API.Name, facts.Model, x.Model.Own, x.record.Key)
 	s := x.server
-	if p := s.recorder.Plugin(); p != "" {
-		x.chain.Record(&filter.Recorder{Plugin: p, Text: x.recordText})
+	if p := s.Recorder.Plugin(); p != "" {
+		x.Chain.Record(&filter.Recorder{Plugin: p, Text: x.recordText})
 	}
-	if !x.chain.OnRequest() {
+	if !x.Chain.OnRequest() {
 		return nil
 	}
-	doc, text := x.request.Document()
-	if len(text) != len(x.body) || &text[0] != &x.body[0] { // the gateway's seals have been removed from it
+	doc, text := x.Request.Document()
+	if len(text) != len(x.Body) || &text[0] != &x.Body[0] { // the gateway's seals have been removed from it
 		doc = new(jsondoc.Doc)
-		if err := doc.Parse(x.body, jsondoc.Limits{}); err != nil {
+		if err := doc.Parse(x.Body, jsondoc.Limits{}); err != nil {
 			return failure.ForClient(err)
 		}
 	}
 	x.watcher.Start()
 	var err error
-	if x.chain.ReadsRequest() {
+	if x.Chain.ReadsRequest() {
 		input := append(x.AppendSummary([]byte(`{"summary":`)), '}')
-		err = x.chain.Announce(&x.watcher, addKey(input, x.record.Key))
+		err = x.Chain.Announce(&x.watcher, addKey(input, x.record.Key))
 	}
 	changed := false
 	if err == nil {
-		changed, err = x.chain.Request(&x.watcher, x.api.Name, doc)
+		changed, err = x.Chain.Request(&x.watcher, x.API.Name, doc)
 	}
 	if gone := x.watcher.Finish(); gone != nil {
 		err = gone
 	}
-	x.tags = x.chain.AppendTags(nil)
+	x.Tags = x.Chain.AppendTags(nil)
 	if err != nil {
 		return failure.ForClient(err)
 	}
 	if !changed {
 		return nil
 	}
-	body, err := x.chain.AppendRequest(s.buffers.Get(len(x.body)))
+	body, err := x.Chain.AppendRequest(s.Buffers.Get(len(x.Body)))
 	if err != nil {
-		s.buffers.Put(body)
+		s.Buffers.Put(body)
 		return failure.ForClient(err)
 	}
-	old := x.body
-	defer s.buffers.Put(old)
-	x.body = body
-	if e := x.limiter.Grow(&x.counted, len(old)+len(body)); e != nil {
+	old := x.Body
+	defer s.Buffers.Put(old)
+	x.Body = body
+	if e := x.Limiter.Grow(&x.Counted, len(old)+len(body)); e != nil {
 		return e
 	}
 	_, e := x.parseRequest(to)
 	return e
 }
 
+// addKey adds the name of the client key to a filter's input, whose last member is the summary.
+func addKey(input []byte, key string) []byte {
+	input = append(input[:len(input)-len("}}")], `,"key":"`...)
+	return append(jsondoc.AppendEscaped(input, []byte(key)), `"}}`...)
+}
+
 // releaseBody frees the client's body if the request has been rewritten into another document.
 func (x *completion) releaseBody() *apierror.Error {
-	r, ok := x.request.(clientapi.RewritableRequest)
+	r, ok := x.Request.(clientapi.RewritableRequest)
 	if !ok || !r.Rewritten() {
 		return nil
 	}
-	x.server.buffers.Put(x.body)
-	x.body = nil
+	x.server.Buffers.Put(x.Body)
+	x.Body = nil
 	_, body := r.Document()
-	return x.limiter.Grow(&x.counted, len(body))
+	return x.Limiter.Grow(&x.Counted, len(body))
 }
 
 // admitTokens reserves the limits and budgets of the request's key, team and model. Under a strict budget, the response
 // has a token limit, which is lowered to what the budget allows.
 func (x *completion) admitTokens(to endpoint.ID, head *fasthttp.RequestHeader) *apierror.Error {
-	targets, now := x.policy.Targets, x.server.now()
-	if x.policy.ReadsBudget {
+	targets, now := x.Policy.Targets, x.server.Now()
+	if x.Policy.ReadsBudget {
 		// Only what conditions leave must fit the budgets, so that a budget which is almost spent leads to a cheaper target.
-		x.budget = x.holds.BudgetLeft(now)
+		x.Budget = x.holds.BudgetLeft(now)
 		x.describeRouting(head)
-		if left := x.policy.Candidates(&x.routed.request, now); len(left) > 0 {
+		if left := x.Policy.Candidates(&x.routed.request, now); len(left) > 0 {
 			targets = left
 		}
 		x.server.routings.put(x.routed)
 		x.routed = nil
 	}
-	x.holds.Estimate(x.request, x.api.Limit, targets)
+	x.holds.Estimate(x.Request, x.API.Limit, targets)
 	if e := x.holds.Reserve(now); e != nil {
 		return x.countLimit(e)
 	}
-	if limit := x.holds.MaxTokens(); limit > 0 && x.request.Describe().MaxTokens == 0 {
+	if limit := x.holds.MaxTokens(); limit > 0 && x.Request.Describe().MaxTokens == 0 {
 		if e := x.insertLimit(to, limit); e != nil {
 			return e
 		}
 	}
 	if lowered := x.holds.Lowered(); lowered > 0 {
-		return x.request.FitModel(lowered, x.model.Thinking, false)
+		return x.Request.FitModel(lowered, x.Model.Thinking, false)
 	}
 	return nil
 }
 
 // insertLimit inserts a token limit into the client's document, which has none, and parses the document again.
 func (x *completion) insertLimit(to endpoint.ID, tokens int64) *apierror.Error {
-	s, warnings := x.server, slices.Clone(x.request.Describe().Warnings)
-	rewritable, ok := x.request.(clientapi.RewritableRequest)
-	old, own := x.body, x.body
+	s, warnings := x.server, slices.Clone(x.Request.Describe().Warnings)
+	rewritable, ok := x.Request.(clientapi.RewritableRequest)
+	old, own := x.Body, x.Body
 	if ok {
 		_, own = rewritable.Document()
 	}
-	body, err := estimate.AppendWithLimit(s.buffers.Get(len(own)+64), own, x.api.Limit, tokens)
+	body, err := estimate.AppendWithLimit(s.Buffers.Get(len(own)+64), own, x.API.Limit, tokens)
 	if err != nil {
-		s.buffers.Put(body)
+		s.Buffers.Put(body)
 		return failure.Internal(err)
 	}
-	x.body = body
-	if e := x.limiter.Grow(&x.counted, len(old)+len(body)); e != nil {
-		s.buffers.Put(old)
+	x.Body = body
+	if e := x.Limiter.Grow(&x.Counted, len(old)+len(body)); e != nil {
+		s.Buffers.Put(old)
 		return e
 	}
 	var e *apierror.Error
@@ -387,64 +355,64 @@ func (x *completion) insertLimit(to endpoint.ID, tokens int64) *apierror.Error {
 	} else {
 		_, e = x.parseRequest(to)
 	}
-	s.buffers.Put(old)
+	s.Buffers.Put(old)
 	if e != nil {
 		return e
 	}
-	r := x.request.Describe()
+	r := x.Request.Describe()
 	for _, w := range warnings {
 		r.Warn(w.Kind, w.Member)
 	}
-	return x.request.FitModel(x.model.MaxTokens, x.model.Thinking, false)
+	return x.Request.FitModel(x.Model.MaxTokens, x.Model.Thinking, false)
 }
 
 // readBody reads the client's body into x.body. It reserves memory before it reads anything or, for a chunked body,
 // before it allocates memory for the next chunks.
 func (x *completion) readBody(ctx *fasthttp.RequestCtx) *apierror.Error {
 	s := x.server
-	limit := int(s.admission.Limits().MaxBody)
+	limit := int(s.Admission.Limits().MaxBody)
 	length := ctx.Request.Header.ContentLength()
 	if length > limit {
-		return s.admission.TooLarge()
+		return s.Admission.TooLarge()
 	}
 	body := ctx.RequestBodyStream()
 	if body == nil || length == 0 {
 		x.bodyRead = true
 		return nil
 	}
-	x.body = s.buffers.Get(max(length, 0))
+	x.Body = s.Buffers.Get(max(length, 0))
 	if length > 0 {
-		if e := x.limiter.Grow(&x.counted, length); e != nil {
+		if e := x.Limiter.Grow(&x.Counted, length); e != nil {
 			return e
 		}
-		x.body = slices.Grow(x.body, length)[:length]
-		n, err := io.ReadFull(body, x.body)
-		x.body = x.body[:n]
+		x.Body = slices.Grow(x.Body, length)[:length]
+		n, err := io.ReadFull(body, x.Body)
+		x.Body = x.Body[:n]
 		return x.finishBody(err)
 	}
 	// The input also contains what fasthttp reads ahead, and the line of each chunk without its extension.
 	x.conn.LimitInput(int64(limit) + 1 + readBuffer)
 	for {
 		x.conn.ExtendInput(chunked.MaxOverhead)
-		if size := cap(x.body); len(x.body) == size {
-			if e := x.limiter.Grow(&x.counted, 2*size); e != nil {
+		if size := cap(x.Body); len(x.Body) == size {
+			if e := x.Limiter.Grow(&x.Counted, 2*size); e != nil {
 				return e
 			}
-			x.body = slices.Grow(x.body, size)
+			x.Body = slices.Grow(x.Body, size)
 		}
 		// Reading one byte beyond the limit detects a body that is too long.
-		n, err := body.Read(x.body[len(x.body):min(cap(x.body), limit+1)])
-		x.body = x.body[:len(x.body)+n]
+		n, err := body.Read(x.Body[len(x.Body):min(cap(x.Body), limit+1)])
+		x.Body = x.Body[:len(x.Body)+n]
 		switch {
-		case len(x.body) > limit:
-			return s.admission.TooLarge()
+		case len(x.Body) > limit:
+			return s.Admission.TooLarge()
 		case err == io.EOF && x.conn.InputEnded():
 			// fasthttp mistakes the end of the connection for the end of the chunks.
 			return x.finishBody(io.ErrUnexpectedEOF)
 		case err == io.EOF:
 			return x.finishBody(nil)
 		case err != nil && x.conn.InputLimitReached():
-			return s.admission.TooLarge()
+			return s.Admission.TooLarge()
 		case err != nil:
 			return x.finishBody(err)
 		}
@@ -469,9 +437,9 @@ func (d *delivery) leavesBodyUnread(ctx *fasthttp.RequestCtx) bool {
 
 // findReferences finds what the request refers to that a provider stores. It fails if the client has not made it.
 func (x *completion) findReferences() *apierror.Error {
-	x.references.Find(x.request, x.api.API, x.api.id)
+	x.References.Find(x.Request, x.API.API, x.API.ID)
 	x.watcher.Start()
-	e := x.references.LookUp(&x.watcher, x.server.owners, x.record.Key, x.request, x.generation.storesAtProviders())
+	e := x.References.LookUp(&x.watcher, x.server.owners, x.record.Key, x.Request, x.generation.storesAtProviders())
 	if gone := x.watcher.Finish(); gone != nil {
 		return failure.ForClient(gone)
 	}
@@ -481,8 +449,8 @@ func (x *completion) findReferences() *apierror.Error {
 // recordOrigin records where the response is if its provider stores it. It is called before the client learns the
 // response's ID.
 func (x *completion) recordOrigin() {
-	if x.passthrough {
-		x.references.Record(x.server.owners, x.record.Key, x.writer.ID(), x.reader, ownership.Origin{Provider: x.provider.id, Account: uint64(x.account)})
+	if x.Passthrough {
+		x.References.Record(x.server.owners, x.record.Key, x.Writer.ID(), x.Reader, ownership.Origin{Provider: x.Provider.ID, Account: uint64(x.Account)})
 	}
 }
 
@@ -490,7 +458,7 @@ func (x *completion) recordOrigin() {
 func (x *completion) orderTargets(ctx context.Context, head *fasthttp.RequestHeader, now time.Time) error {
 	x.describeRouting(head)
 	x.watcher.Start()
-	err := x.policy.Decide(ctx, &x.routed.request, now, &x.routed.decision)
+	err := x.Policy.Decide(ctx, &x.routed.request, now, &x.routed.decision)
 	if gone := x.watcher.Finish(); gone != nil {
 		return gone
 	}
@@ -498,11 +466,11 @@ func (x *completion) orderTargets(ctx context.Context, head *fasthttp.RequestHea
 	// Providers cache prompts per account, so requests of one conversation or one client prefer the same credential.
 	switch {
 	case d.Affinity.Known:
-		x.credential = d.Affinity.Sum
-	case x.key == access.Anonymous():
-		x.credential = access.Hash(x.record.Remote)
+		x.Credential = d.Affinity.Sum
+	case x.Key == access.Anonymous():
+		x.Credential = access.Hash(x.record.Remote)
 	default:
-		x.credential = x.key.Hash()
+		x.Credential = x.Key.Hash()
 	}
 	x.record.Rule = d.Rule()
 	if d.Router != routing.RouterNotAsked {
@@ -514,11 +482,11 @@ func (x *completion) orderTargets(ctx context.Context, head *fasthttp.RequestHea
 	if d.Err != nil {
 		// The opening of a circuit has been logged already.
 		if e, ok := errors.AsType[*plugin.CallError](d.Err); !ok || e.Kind != plugin.KindOpen {
-			s.log.Warn("router failed; using the configured order", "request", x.record.RequestID, "model", x.record.Model, "plugin", d.Plugin(), "error", d.Err)
+			s.Log.Warn("router failed; using the configured order", "request", x.record.RequestID, "model", x.record.Model, "plugin", d.Plugin(), "error", d.Err)
 		}
 	}
-	if s.log.Enabled(ctx, slog.LevelDebug) {
-		s.log.Debug("routed", "request", x.record.RequestID, "model", x.record.Model, "decision", string(d.AppendLine(nil)))
+	if s.Log.Enabled(ctx, slog.LevelDebug) {
+		s.Log.Debug("routed", "request", x.record.RequestID, "model", x.record.Model, "decision", string(d.AppendLine(nil)))
 	}
 	return nil
 }
@@ -526,66 +494,66 @@ func (x *completion) orderTargets(ctx context.Context, head *fasthttp.RequestHea
 // describeRouting prepares the routing decision: it describes the request for the policy.
 func (x *completion) describeRouting(head *fasthttp.RequestHeader) {
 	x.routed = x.server.routings.get()
-	facts, r := x.request.Describe(), &x.routed.request
+	facts, r := x.Request.Describe(), &x.routed.request
 	*r = routing.Request{
-		Key: x.record.Key, Team: x.key.Team(), KeyTags: x.key.Tags(), Claims: x.key.Claims(), Budget: x.budget, API: x.api.Name,
-		Stream: x.stream, Thinking: facts.Flags&(clientapi.FlagThinking|clientapi.FlagReasoning) != 0,
+		Key: x.record.Key, Team: x.Key.Team(), KeyTags: x.Key.Tags(), Claims: x.Key.Claims(), Budget: x.Budget, API: x.API.Name,
+		Stream: x.Stream, Thinking: facts.Flags&(clientapi.FlagThinking|clientapi.FlagReasoning) != 0,
 		Tools: facts.Tools, Images: facts.Images, Messages: facts.Messages, PromptTokens: estimate.PromptTokens(facts), MaxTokens: facts.MaxTokens,
-		Random: x.random, Summary: x,
+		Random: x.Random, Summary: x,
 	}
-	doc, body := x.request.Document()
+	doc, body := x.Request.Document()
 	r.IncludeUsage, r.Flags, r.Size = facts.IncludeUsage, facts.Flags, len(body)
-	if p := x.server.recorder.Plugin(); p != "" {
+	if p := x.server.Recorder.Plugin(); p != "" {
 		r.Recorder = &routing.Recorder{Plugin: p, Input: x.recordRouting}
 	}
-	if stateful, ok := x.request.(clientapi.StatefulRequest); ok {
+	if stateful, ok := x.Request.(clientapi.StatefulRequest); ok {
 		doc = stateful.Expanded()
 	}
-	if x.references.Previous.Exists() {
-		for i := range x.policy.Targets {
-			if t := &x.policy.Targets[i]; ownership.ProviderID(t.Provider) == x.references.Origin.Provider {
+	if x.References.Previous.Exists() {
+		for i := range x.Policy.Targets {
+			if t := &x.Policy.Targets[i]; ownership.ProviderID(t.Provider) == x.References.Origin.Provider {
 				r.Previous = t.Provider
 			}
 		}
 	}
 	client := x.record.Key
-	if x.key == access.Anonymous() {
+	if x.Key == access.Anonymous() {
 		client = x.record.Remote
 	}
-	r.Explained = x.explain || x.server.log.Enabled(context.Background(), slog.LevelDebug)
+	r.Explained = x.Explain || x.server.Log.Enabled(context.Background(), slog.LevelDebug)
 	r.Identity = routing.Identity{Salt: x.generation.salt, Header: head, Doc: doc, Client: client}
 }
 
 // AppendSummary appends the summary of the request that a router receives. It implements routing.Summary.
 func (x *completion) AppendSummary(dst []byte) []byte {
-	s := &x.translation.Summary
-	_, body := x.request.Document()
-	s.Describe(x.request.Describe(), len(body))
-	s.RequestID, s.Time, s.Attempt, s.Random = x.record.RequestID, x.record.Began, 1, x.random
-	s.Target, s.Form, s.ClientForm, s.Betas, s.Tags = "", x.api.Name, x.api.Name, x.betas, x.tags
-	s.MaxTokens, s.DefaultMaxTokens = x.model.MaxTokens, x.model.DefaultMaxTokens
+	s := &x.Translation.Summary
+	_, body := x.Request.Document()
+	s.Describe(x.Request.Describe(), len(body))
+	s.RequestID, s.Time, s.Attempt, s.Random = x.record.RequestID, x.record.Began, 1, x.Random
+	s.Target, s.Form, s.ClientForm, s.Betas, s.Tags = "", x.API.Name, x.API.Name, x.Betas, x.Tags
+	s.MaxTokens, s.DefaultMaxTokens = x.Model.MaxTokens, x.Model.DefaultMaxTokens
 	return s.Append(dst)
 }
 
 // ExpectedCost returns what the request probably costs at a target. It implements routing.Summary.
 func (x *completion) ExpectedCost(t *routing.Target, cachedShare float64) cost.Nano {
-	return estimate.Cost(x.request, t, cachedShare, x.model.DefaultMaxTokens)
+	return estimate.Cost(x.Request, t, cachedShare, x.Model.DefaultMaxTokens)
 }
 
 // releaseRequest frees what only the request needs, before the response's head is sent.
 func (x *completion) releaseRequest(ctx *fasthttp.RequestCtx) {
-	if x.request != nil {
-		x.betas = nil
-		x.translation.Release()
+	if x.Request != nil {
+		x.Betas = nil
+		x.Translation.Release()
 	}
 	if x.routed != nil {
 		x.server.account.Recent.Routed(&x.record, &x.routed.decision)
 		x.server.routings.put(x.routed)
 		x.routed = nil
 	}
-	x.released = true
-	x.documents.release(&x.server.services, x.api)
-	if x.stream {
+	x.Released = true
+	x.Documents.Release(&x.server.Services, x.API)
+	if x.Stream {
 		ctx.Request.ReleaseBody(0)
 	}
 }

@@ -3,16 +3,15 @@
 //
 // It owns the HTTP surface and the path of a request, one file per step: http (endpoints and error responses), request
 // (one completion, from admission to its parsed body), attempt (targets in order, one attempt at a time), stream
-// (events in, chunks out) and account (budgets, response headers, log and metrics). Other files hold the Server and its
-// lifetime (server, reload, options), the client APIs (apis), generations of the configuration (generation, build),
-// introspection (metrics, status, explain), and what commands need of plugins and accounts (plugins, ledger). A request
-// may have more than one attempt at a time: a hedge that races the first attempt (hedge), and copies sent to shadow
-// targets (shadow).
+// (chunks to the client) and account (budgets, response headers, log and metrics). Other files hold the Server and its
+// lifetime (server, reload, options), generations of the configuration (generation, build), and introspection (metrics,
+// status, explain). A request may have more than one attempt at a time: a hedge that races the first attempt (hedge), and
+// copies sent to shadow targets (shadow).
 //
-// It delegates parsing of request heads (internal/endpoint), admission (internal/admission), the formats of client APIs
-// (internal/openai, internal/messages, internal/responses, internal/gemini), framing of provider responses
-// (internal/framing), client connections (internal/downstream), provider connections (internal/upstream) and plugins
-// (internal/plugin).
+// It delegates parsing of request heads (internal/endpoint), admission (internal/admission), what was asked and one
+// attempt at it (internal/exchange), the formats of client APIs (internal/openai, internal/messages, internal/responses,
+// internal/gemini), framing of provider responses (internal/framing), client connections (internal/downstream), provider
+// connections (internal/upstream) and plugins (internal/plugin).
 //
 // Concurrency: a Server is safe for concurrent use. A completion belongs to the goroutine that serves its connection,
 // from the request's head to the last byte of the response. It has no second goroutine, timer or channel, except while
@@ -45,6 +44,7 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/internal/buffers"
 	"github.com/sluice-gateway/sluice/proxy/internal/capacity"
 	"github.com/sluice-gateway/sluice/proxy/internal/downstream"
+	"github.com/sluice-gateway/sluice/proxy/internal/exchange"
 	"github.com/sluice-gateway/sluice/proxy/internal/failure"
 	"github.com/sluice-gateway/sluice/proxy/internal/identity"
 	"github.com/sluice-gateway/sluice/proxy/internal/journal"
@@ -68,7 +68,7 @@ const readBuffer = 32 << 10
 
 // Server is a gateway. Create it with New; Serve serves a listener until Shutdown or Close.
 type Server struct {
-	services
+	exchange.Services
 	random     func() uint64
 	version    string
 	logDropped func() int64
@@ -133,11 +133,11 @@ func New(ctx context.Context, o Options) (*Server, error) {
 	}
 	cfg := o.Config
 	s := &Server{
-		services: services{log: o.Log, now: o.Now, recorder: o.Recorder}, metrics: telemetry.NewMetrics(), version: o.Version, logDropped: o.LogDropped, random: o.Random,
+		Services: exchange.Services{Log: o.Log, Now: o.Now, Recorder: o.Recorder}, metrics: telemetry.NewMetrics(), version: o.Version, logDropped: o.LogDropped, random: o.Random,
 		node: o.Node, lifetime: lifetime{started: cfg, startedAt: o.Now(), refusals: make(chan struct{}, maxRefusals)},
 		excessive: rate.Sometimes{Interval: time.Minute}, ratioLog: rate.Sometimes{Interval: time.Minute},
 	}
-	s.panicked = s.logPanic
+	s.Panicked = s.logPanic
 	machine := capacity.Detect()
 	if r := cfg.Responses; r.Memory > 0 {
 		size := int(r.Memory)
@@ -147,21 +147,21 @@ func New(ctx context.Context, o Options) (*Server, error) {
 		s.responses = responses.NewMemory(size, r.TTL, o.Now)
 	}
 	s.held, s.background = responses.NewMemory(machine.Share(responses.DefaultMaxSize), cfg.Responses.WebSocketAge, o.Now), newBackground(s, cfg)
-	s.apis.init(responses.Options{Sealer: newSealer(cfg), Memory: s.responses, ShowReasoning: cfg.Responses.ShowReasoning, Now: o.Now})
+	s.APIs.Init(responses.Options{Sealer: newSealer(cfg), Memory: s.responses, ShowReasoning: cfg.Responses.ShowReasoning, Now: o.Now})
 	s.account = telemetry.Log{Logger: cmp.Or(o.AccessLog, o.Log), Now: o.Now, Metrics: s.metrics}
 	if cfg.Admin.Listen != "" {
 		s.account.Recent = telemetry.NewRecent(cfg.Admin.Requests)
 	}
 	limits := admission.WithCapacity(cfg.Server, machine)
-	s.admission = admission.New(limits, s.metrics, s.log)
+	s.Admission = admission.New(limits, s.metrics, s.Log)
 	s.shadowContext, s.cancelShadows = context.WithCancelCause(context.Background())
-	s.thinking = thinking.NewMemory(machine.Share(thinking.DefaultMaxSize), thinking.DefaultTTL, o.Now)
+	s.Thinking = thinking.NewMemory(machine.Share(thinking.DefaultMaxSize), thinking.DefaultTTL, o.Now)
 	tls, err := loadTLS(cfg.Server.TLS)
 	if err != nil {
 		return nil, &BuildError{err}
 	}
 	s.clients = downstream.New(downstream.Options{
-		Limits: connLimits(limits), TLS: tls, Log: s.log, HTTPSRequired: failure.HTTPSRequired, Panicked: s.logAnyPanic,
+		Limits: connLimits(limits), TLS: tls, Log: s.Log, HTTPSRequired: failure.HTTPSRequired, Panicked: s.logAnyPanic,
 	})
 	s.books, err = accounting.Open(cfg, accounting.Options{
 		StateDir: o.StateDir, Offline: o.Offline, Redactor: func() *credential.Redactor { return configured.Redactor(cfg) }, Log: o.Log, Now: o.Now,
@@ -185,10 +185,10 @@ func New(ctx context.Context, o Options) (*Server, error) {
 		return nil, fmt.Errorf("plugin engine: %w", err)
 	}
 	s.admin = admin.New(admin.Options{
-		Gateway: s, Metrics: s.metrics, Hosts: cfg.Admin.Hosts, Log: s.log, Recent: s.account.Recent, Token: cfg.Admin.Token.Reveal(), MetricsToken: cfg.Admin.MetricsToken,
+		Gateway: s, Metrics: s.metrics, Hosts: cfg.Admin.Hosts, Log: s.Log, Recent: s.account.Recent, Token: cfg.Admin.Token.Reveal(), MetricsToken: cfg.Admin.MetricsToken,
 	})
 	s.builder = builder{
-		modules: o.sources(), plugins: s.plugins, policies: policies.Lasting{Registry: &s.registry, Canaries: s.canaries}, issuers: identity.New(issuers), books: s.books, open: &s.open, log: s.log, now: s.now,
+		modules: o.sources(), plugins: s.plugins, policies: policies.Lasting{Registry: &s.registry, Canaries: s.canaries}, issuers: identity.New(issuers), books: s.books, open: &s.open, log: s.Log, now: s.Now,
 		panicked: s.logAnyPanic,
 	}
 	g, err := s.builder.build(ctx, cfg, nil)
@@ -207,9 +207,9 @@ func New(ctx context.Context, o Options) (*Server, error) {
 	s.initHTTP()
 	s.loadOwners(g)
 	if o.StateDir == "" && cfg.Store.URL == "" && g.storesAtProviders() {
-		s.log.Warn("no state folder and no [store] url: after a restart, clients cannot continue the responses and threads that providers store")
+		s.Log.Warn("no state folder and no [store] url: after a restart, clients cannot continue the responses and threads that providers store")
 	}
-	s.log.Info("limits", "conns", limits.MaxConns, "requests", limits.MaxRequests, "body", limits.MaxBody, "body_memory", limits.MaxBodyMemory,
+	s.Log.Info("limits", "conns", limits.MaxConns, "requests", limits.MaxRequests, "body", limits.MaxBody, "body_memory", limits.MaxBodyMemory,
 		"memory", machine.Memory, "memory_from", machine.From, "descriptors", machine.Descriptors)
 	return s, nil
 }
@@ -221,7 +221,7 @@ func (s *Server) UnsharedAccounts() []string {
 	if g == nil {
 		return nil
 	}
-	defer g.release()
+	defer g.Release()
 	return g.unsharedAccounts()
 }
 
@@ -232,18 +232,18 @@ func (s *Server) UnservedKinds() (all config.Errors) {
 	if g == nil {
 		return nil
 	}
-	defer g.release()
+	defer g.Release()
 	for i := range g.config.Models {
 		m := &g.config.Models[i]
 		check := func(provider, key string) {
 			p := g.providers[provider]
-			for k := range s.apis {
-				api := &s.apis[k]
-				if p == nil || api.kind == config.KindChat || api.Translate != nil || m.Kinds&api.kind == 0 || p.binding.Forms()&api.form != 0 {
+			for k := range s.APIs {
+				api := &s.APIs[k]
+				if p == nil || api.Kind == config.KindChat || api.Translate != nil || m.Kinds&api.Kind == 0 || p.Binding.Forms()&api.Form != 0 {
 					continue
 				}
 				all = append(all, g.config.NewError(m.Pos, fmt.Sprintf("models[%d].%s", i, key), fmt.Sprintf(
-					"the plugin %s of provider %s does not serve %s with these options", p.binding.Plugin().Name(), provider, api.kind.Names()[0])))
+					"the plugin %s of provider %s does not serve %s with these options", p.Binding.Plugin().Name(), provider, api.Kind.Names()[0])))
 			}
 		}
 		for j := range m.Targets {
@@ -275,7 +275,7 @@ func (s *Server) initHTTP() {
 		ErrorHandler:                 s.handleReadError,
 		HeaderReceived:               s.headReceived,
 		ExpectHandler:                s.expectContinue,
-		Logger:                       fasthttpLogger{s.log},
+		Logger:                       fasthttpLogger{s.Log},
 		ConnState:                    trackConn,
 		Concurrency:                  math.MaxInt32, // package downstream enforces max_conns
 		ReadBufferSize:               readBuffer,
@@ -292,7 +292,7 @@ func (s *Server) initHTTP() {
 func (s *Server) acquire() *generation {
 	for {
 		g := s.current.Load()
-		if g == nil || g.acquire() {
+		if g == nil || g.Acquire() {
 			return g
 		}
 	}
@@ -304,7 +304,7 @@ func (s *Server) Models(ctx context.Context) []*catalog.Model {
 	if g == nil {
 		return nil
 	}
-	defer g.release()
+	defer g.Release()
 	return g.catalog.List(ctx)
 }
 
@@ -320,7 +320,7 @@ func (s *Server) newJournalID() uint64 {
 func (s *Server) logPanic(request string, p *rescue.Error) {
 	if p.First() {
 		s.metrics.Panic()
-		s.log.Error("panic", "request", request, "type", p.Type, "stack", string(p.Stack))
+		s.Log.Error("panic", "request", request, "type", p.Type, "stack", string(p.Stack))
 	}
 }
 
@@ -402,7 +402,7 @@ func (s *Server) serveStream(c *downstream.Conn) {
 // logConnError logs an abnormal end of a connection.
 func (s *Server) logConnError(err error) {
 	if err != nil {
-		s.log.Debug("connection ended", "error", failure.Unquoted(err))
+		s.Log.Debug("connection ended", "error", failure.Unquoted(err))
 	}
 }
 
@@ -447,7 +447,7 @@ func (s *Server) closeListeners(close func(*downstream.Listener) error) {
 	for _, l := range listeners {
 		all.Go(func() {
 			if err := close(l); err != nil {
-				s.log.Warn("close listener", "error", err)
+				s.Log.Warn("close listener", "error", err)
 			}
 		})
 	}
@@ -482,7 +482,7 @@ func (s *Server) Close() {
 		s.serving.Wait()
 		s.admin.Close()
 		if g := s.current.Swap(nil); g != nil {
-			g.release()
+			g.Release()
 		}
 		s.reloading.Lock()
 		if s.cancelReload != nil {
@@ -493,13 +493,13 @@ func (s *Server) Close() {
 		s.open.unclosed.Wait()
 		s.builder.issuers.Wait()
 		if err := s.plugins.Close(); err != nil {
-			s.log.Warn("close plugin engine", "error", err)
+			s.Log.Warn("close plugin engine", "error", err)
 		}
 		s.exporter.Close(exportGrace)
 		s.alerts.Close()
 		s.canaries.Close()
 		if err := s.owners.Close(); err != nil {
-			s.log.Warn("close the record of stored responses", "error", err)
+			s.Log.Warn("close the record of stored responses", "error", err)
 		}
 		s.books.Close()
 	})
@@ -530,7 +530,7 @@ func (s *Server) Ready() error {
 	if g == nil {
 		return errDraining
 	}
-	defer g.release()
+	defer g.Release()
 	if len(g.providers) == 0 {
 		return errNoProviders
 	}
@@ -550,7 +550,7 @@ func (s *Server) ServeAdmin(ln net.Listener) error { return s.admin.Serve(ln) }
 
 // ReloadFailed records, for metrics and status, that a new configuration could not be loaded, so that Reload was not
 // called. err must not contain a credential.
-func (s *Server) ReloadFailed(err error) { s.health.recordReload(s.now(), err) }
+func (s *Server) ReloadFailed(err error) { s.health.recordReload(s.Now(), err) }
 
 // health is the Server's readiness and the outcome of its last Reload. The zero value is that of a Server that does not
 // serve yet.

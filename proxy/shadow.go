@@ -9,6 +9,7 @@ import (
 
 	"github.com/sluice-gateway/sluice/proxy/internal/apierror"
 	"github.com/sluice-gateway/sluice/proxy/internal/clientapi"
+	"github.com/sluice-gateway/sluice/proxy/internal/exchange"
 	"github.com/sluice-gateway/sluice/proxy/internal/failure"
 	"github.com/sluice-gateway/sluice/proxy/internal/holds"
 	"github.com/sluice-gateway/sluice/proxy/internal/journal"
@@ -41,7 +42,7 @@ type mirror struct {
 
 // shadowCopy is a copy of a request: an attempt without a client, at an exchange and with documents of its own.
 type shadowCopy struct {
-	attempt
+	exchange.Attempt
 	detached
 	server    *Server
 	mirror    *mirror
@@ -57,18 +58,18 @@ type shadowCopy struct {
 // newMirror returns the mirror of a request if its routing decision includes shadow targets, else nil.
 func newMirror(x *completion) *mirror {
 	drawn := x.routed.decision.Shadows()
-	if len(drawn) == 0 || x.references.Background { // nothing would settle the copy
+	if len(drawn) == 0 || x.References.Background { // nothing would settle the copy
 		return nil
 	}
 	m := &mirror{
-		compared: shadow.Comparison{Log: x.server.log, Request: x.record.RequestID, Model: x.record.Model},
-		source:   x, requestedModel: x.request.Describe().Model, document: x.body, betas: x.betas, loweredLimit: x.holds.Lowered(),
+		compared: shadow.Comparison{Log: x.server.Log, Request: x.record.RequestID, Model: x.record.Model},
+		source:   x, requestedModel: x.Request.Describe().Model, document: x.Body, betas: x.Betas, loweredLimit: x.holds.Lowered(),
 	}
-	if r, ok := x.request.(clientapi.RewritableRequest); ok {
+	if r, ok := x.Request.(clientapi.RewritableRequest); ok {
 		_, m.document = r.Document()
 	}
 	for _, i := range drawn {
-		m.shadows = append(m.shadows, &x.policy.Shadows[i])
+		m.shadows = append(m.shadows, &x.Policy.Shadows[i])
 	}
 	return m
 }
@@ -107,46 +108,46 @@ func (m *mirror) send() {
 func (m *mirror) copy(x *completion, to *routing.Shadow) {
 	s, started := x.server, false
 	defer rescue.Recover(func(p *rescue.Error) { s.logPanic(x.record.RequestID, p) })
-	asked := x.exchange
-	asked.betas, asked.began, asked.http11, asked.explain = m.betas, s.now(), true, false
-	asked.policy = &routing.Policy{Model: x.policy.Model, Targets: []routing.Target{to.Target}}
-	asked.references = ownership.References{Origin: x.references.Origin, Foreign: x.references.Foreign}
+	asked := x.Exchange
+	asked.Betas, asked.Began, asked.HTTP11, asked.Explain = m.betas, s.Now(), true, false
+	asked.Policy = &routing.Policy{Model: x.Policy.Model, Targets: []routing.Target{to.Target}}
+	asked.References = ownership.References{Origin: x.References.Origin, Foreign: x.References.Foreign}
 	c := &shadowCopy{server: s, mirror: m, to: to}
 	c.holds.OpenCopy(s.newJournalID(), &x.holds)
 	c.record = telemetry.Record{
 		RequestID: x.record.RequestID, Trace: x.record.Trace, Key: x.record.Key, Model: x.record.Model, Provider: to.Target.Provider, Target: to.Target.Model,
-		Began: asked.began, Attempts: 1, Stream: x.stream, Path: x.record.Path, Team: x.record.Team, Series: x.record.Series, Generation: x.record.Generation, Shadow: true,
+		Began: asked.Began, Attempts: 1, Stream: x.Stream, Path: x.record.Path, Team: x.record.Team, Series: x.record.Series, Generation: x.record.Generation, Shadow: true,
 	}
 	if sampler := s.exporter.Sampler(); sampler != nil {
-		c.record.Span = sampler.Copy(&x.record.Span, s.random(), s.random(), asked.began)
-		asked.span = c.record.Span
+		c.record.Span = sampler.Copy(&x.record.Span, s.random(), s.random(), asked.Began)
+		asked.Span = c.record.Span
 	}
-	c.attempt = attempt{
-		services: &s.services, exchange: &asked, documents: &documents{limiter: &s.admission.Copies}, memory: &c.holds.Reservation, shadow: true,
-		provider: x.generation.providers[to.Target.Provider],
-		trial:    trial{target: &to.Target, recorded: true, number: 1, startedAt: asked.began},
+	c.Attempt = exchange.Attempt{
+		Services: &s.Services, Exchange: &asked, Documents: &exchange.Documents{Limiter: &s.Admission.Copies}, Memory: &c.holds.Reservation, Shadow: true,
+		Provider: x.generation.providers[to.Target.Provider],
+		Trial:    exchange.Trial{Target: &to.Target, Recorded: true, Number: 1, StartedAt: asked.Began},
 	}
-	c.documents.users.Store(1)
+	c.Documents.Users.Store(1)
 	defer func() {
 		if !started {
 			c.holds.Reservation.Release()
-			c.documents.release(c.services, asked.api)
+			c.Documents.Release(c.Services, asked.API)
 		}
 	}()
-	client := c.provider.client
+	client := c.Provider.Client
 	switch {
 	case s.shadowContext.Err() != nil:
 		to.Figures.End(shadow.Cancelled, 0)
 		return
-	case client != nil && !client.HasSpare(), !s.admission.AdmitCopy(&c.holds.Reservation, &c.documents.counted, len(m.document)):
+	case client != nil && !client.HasSpare(), !s.Admission.AdmitCopy(&c.holds.Reservation, &c.Documents.Counted, len(m.document)):
 		to.Figures.End(shadow.Dropped, 0)
 		return
 	}
-	c.documents.body = append(s.buffers.Get(len(m.document)), m.document...)
+	c.Documents.Body = append(s.Buffers.Get(len(m.document)), m.document...)
 	c.ctx, c.cancel = context.WithCancelCause(s.shadowContext)
-	c.wait = c
+	c.Wait = c
 	c.compared = m.compared.Add(to.Target.Provider, to.Target.Model, to.Figures, c.cancel)
-	asked.configuration.acquire()
+	asked.Configuration.Acquire()
 	started = true
 	go c.run()
 }
@@ -164,14 +165,14 @@ func (m *mirror) finish(x *completion) {
 		m.compared.Cancel(failure.ErrDisconnected)
 		return
 	}
-	compare := m.compared.Finish(describeResponse(x.attempt, x.record.Status))
+	compare := m.compared.Finish(describeResponse(x.Attempt, x.record.Status))
 	if compare == nil {
 		return
 	}
 	g, s, request := x.generation, x.server, x.record.RequestID
-	g.acquire()
+	g.Acquire()
 	go func() {
-		defer g.release()
+		defer g.Release()
 		defer rescue.Recover(func(p *rescue.Error) { s.logPanic(request, p) })
 		compare()
 	}()
@@ -180,14 +181,14 @@ func (m *mirror) finish(x *completion) {
 // run serves the copy on its own goroutine.
 func (c *shadowCopy) run() {
 	s := c.server
-	defer c.exchange.configuration.release()
+	defer c.Exchange.Configuration.Release()
 	defer rescue.Recover(func(p *rescue.Error) { s.logPanic(c.record.RequestID, p) })
-	defer c.documents.release(c.services, c.exchange.api)
+	defer c.Documents.Release(c.Services, c.Exchange.API)
 	defer c.holds.Reservation.Release()
 	defer c.cancel(nil)
-	c.workspace = newWorkspace(new(shadow.DiscardRenderer), true, nil)
-	defer c.translation.Reset()
-	defer c.closeUpstream()
+	c.Workspace = exchange.NewWorkspace(new(shadow.DiscardRenderer), true, nil)
+	defer c.Translation.Reset()
+	defer c.CloseUpstream()
 	c.end(c.respond())
 }
 
@@ -197,72 +198,72 @@ func (c *shadowCopy) respond() (err error) {
 	if e := c.parse(); e != nil {
 		return e
 	}
-	if e := c.holds.CheckPriced(c.target); e != nil {
+	if e := c.holds.CheckPriced(c.Target); e != nil {
 		c.overLimit = true
 		return e
 	}
-	held, e := c.holds.HoldTarget(c.documents.request, c.target, c.exchange.stream, c.startedAt)
+	held, e := c.holds.HoldTarget(c.Documents.Request, c.Target, c.Exchange.Stream, c.StartedAt)
 	if e != nil {
 		c.overLimit = true
 		return e
 	}
-	c.held, c.reserved = held, true
-	if e := c.prepare(c.mirror.tap(), nil); e != nil {
+	c.Held, c.reserved = held, true
+	if e := c.Prepare(c.mirror.tap(), nil); e != nil {
 		return e
 	}
-	if err := c.sendRequest(); err != nil {
+	if err := c.SendRequest(); err != nil {
 		return err
 	}
-	if err := c.readResponse(c.ctx); err != nil {
+	if err := c.ReadResponse(c.ctx); err != nil {
 		return err
 	}
-	if failed := c.writer.Failed(); failed != nil {
+	if failed := c.Writer.Failed(); failed != nil {
 		return failed
 	}
-	c.drainBody()
+	c.DrainBody()
 	return nil
 }
 
 // parse parses the document, which has already been accepted, and adapts the request to the model as for the client.
 func (c *shadowCopy) parse() *apierror.Error {
-	x, d := c.exchange, c.documents
-	d.request = x.api.getRequest()
+	x, d := c.Exchange, c.Documents
+	d.Request = x.API.GetRequest()
 	limits := clientapi.Limits{}
-	switch r := d.request.(type) {
+	switch r := d.Request.(type) {
 	case clientapi.AddressedRequest:
-		r.Address(c.mirror.requestedModel, x.stream)
+		r.Address(c.mirror.requestedModel, x.Stream)
 	case clientapi.RewritableRequest:
 		limits = limits.Lowered() // the document may have been rewritten
 	}
-	if e := d.request.Parse(d.body, limits); e != nil {
+	if e := d.Request.Parse(d.Body, limits); e != nil {
 		return e
 	}
-	if stateful, ok := d.request.(clientapi.StatefulRequest); ok {
-		if e := stateful.Expand(x.key.Name()); e != nil {
+	if stateful, ok := d.Request.(clientapi.StatefulRequest); ok {
+		if e := stateful.Expand(x.Key.Name()); e != nil {
 			return e
 		}
 	}
-	e := d.request.FitModel(x.model.MaxTokens, x.model.Thinking, false)
+	e := d.Request.FitModel(x.Model.MaxTokens, x.Model.Thinking, false)
 	if lowered := c.mirror.loweredLimit; e == nil && lowered > 0 {
-		e = d.request.FitModel(lowered, x.model.Thinking, false)
+		e = d.Request.FitModel(lowered, x.Model.Thinking, false)
 	}
-	x.references.Find(d.request, x.api.API, x.api.id)
-	if x.references.Comparable() {
-		x.references.Compared.SetNull() // findReferences may have done so in the client's own document
+	x.References.Find(d.Request, x.API.API, x.API.ID)
+	if x.References.Comparable() {
+		x.References.Compared.SetNull() // findReferences may have done so in the client's own document
 	}
 	return e
 }
 
 // end accounts the copy, which has ended with err, nil if it is complete.
 func (c *shadowCopy) end(err error) {
-	s, r, now := c.server, &c.record, c.startedAt
-	recorder, _ := c.writer.Tap().(*shadow.Recorder)
+	s, r, now := c.server, &c.record, c.StartedAt
+	recorder, _ := c.Writer.Tap().(*shadow.Recorder)
 	outcome := shadow.Answered
 	r.Status, r.Complete = http.StatusOK, err == nil
 	if err != nil {
 		e := failure.ForClient(err)
 		r.Code, r.Cause = cmp.Or(e.Code, string(e.Kind)), e.Cause
-		if recorder == nil || !recorder.Began() || !c.exchange.stream {
+		if recorder == nil || !recorder.Began() || !c.Exchange.Stream {
 			r.Status = e.Status
 		}
 		_, shed := failure.Shed(e)
@@ -277,54 +278,54 @@ func (c *shadowCopy) end(err error) {
 	}
 	if s.account.Keeps() {
 		defer func() {
-			r.FirstEvent, r.UpstreamID, r.ResponseID = c.firstEvent, c.upstreamID, c.writer.ClientID()
-			r.Tries = []telemetry.Attempt{{Provider: r.Provider, Target: r.Target, Began: c.startedAt, Took: now.Sub(c.startedAt), First: c.firstEvent, Code: r.Code, Cause: telemetry.CauseText(r.Cause), Plugin: c.provider.pluginUse(c.translation.Fuel)}}
+			r.FirstEvent, r.UpstreamID, r.ResponseID = c.FirstEvent, c.UpstreamID, c.Writer.ClientID()
+			r.Tries = []telemetry.Attempt{{Provider: r.Provider, Target: r.Target, Began: c.StartedAt, Took: now.Sub(c.StartedAt), First: c.FirstEvent, Code: r.Code, Cause: telemetry.CauseText(r.Cause), Plugin: c.Provider.PluginUse(c.Translation.Fuel)}}
 			r.Ended = now
 			s.account.Copy(r)
 		}()
 	}
-	u, used, ok := c.usage()
-	if c.Gone() && c.sent && c.response == nil {
-		used = c.held.Cancelled()
+	u, used, ok := c.Usage()
+	if c.Gone() && c.Sent && c.Response == nil {
+		used = c.Held.Cancelled()
 		u.Cost = used.Cost
 	}
 	defer func() { // even if the rest panics
 		defer c.to.Figures.End(outcome, used.Cost)
-		c.held.Settle(used, now)
+		c.Held.Settle(used, now)
 	}()
-	now = s.now()
+	now = s.Now()
 	s.logIfPanic(r.RequestID, err)
-	c.endTape(err)
+	c.EndTape(err)
 	if ok {
 		r.Tokens, r.UsageEstimated, r.Cost, r.Priced = u.Tokens, u.Estimated, u.Cost, u.Priced
-		recordUncertain(r, c.unknown(), used)
+		recordUncertain(r, c.Unknown(), used)
 	}
 	if c.reserved {
 		c.holds.SettledAt = now
 		recordLedger(s.books, &c.holds, r, journal.Labels{Model: r.Model, Provider: r.Provider, Tags: "shadow"}, outcome == shadow.Cancelled, false)
 	}
 	if outcome == shadow.Answered || outcome == shadow.Failed {
-		c.compared.Finish(describeResponse(&c.attempt, r.Status))
+		c.compared.Finish(describeResponse(&c.Attempt, r.Status))
 	}
 }
 
 // describeResponse describes the response to a request or to its copy for the comparison.
-func describeResponse(a *attempt, status int) *shadow.Response {
-	u := a.writer.Accounted()
+func describeResponse(a *exchange.Attempt, status int) *shadow.Response {
+	u := a.Writer.Accounted()
 	r := &shadow.Response{
-		Status: status, Complete: a.writer.Complete(), Prompt: u.Prompt, Completion: u.Completion,
-		FirstEvent: a.firstEvent, Duration: a.services.now().Sub(a.startedAt),
+		Status: status, Complete: a.Writer.Complete(), Prompt: u.Prompt, Completion: u.Completion,
+		FirstEvent: a.FirstEvent, Duration: a.Services.Now().Sub(a.StartedAt),
 	}
-	if t, ok := a.writer.Tap().(*shadow.Recorder); ok {
+	if t, ok := a.Writer.Tap().(*shadow.Recorder); ok {
 		t.Describe(r)
 	}
 	return r
 }
 
-// Tick implements waiter.
+// Tick implements exchange.Waiter.
 func (c *shadowCopy) Tick(upstream.Phase, time.Duration) error {
 	if err := context.Cause(c.ctx); err != nil {
 		return err
 	}
-	return c.checkEventTimeout(c.services.now())
+	return c.CheckEventTimeout(c.Services.Now())
 }

@@ -27,7 +27,7 @@ import (
 // Status describes the gateway's current state, with one page of each list that can be long. It contains names, numbers
 // and errors of the configuration, and nothing that a client or a provider has sent.
 func (s *Server) Status(page admin.Page) admin.Status {
-	now, limits := s.now(), s.admission.Limits()
+	now, limits := s.Now(), s.Admission.Limits()
 	status := admin.Status{
 		Version: s.version, Now: now, Started: s.startedAt, Uptime: now.Sub(s.startedAt).Seconds(), Ready: true, Page: page,
 		Clients: admin.Clients{Open: s.clients.Count(), Max: limits.MaxConns},
@@ -41,8 +41,8 @@ func (s *Server) Status(page admin.Page) admin.Status {
 	}
 	totals := s.metrics.Totals()
 	status.Requests = describe.Requests(&totals)
-	status.Requests.Completions, status.Requests.CompletionsMax = s.admission.Requests(), int64(limits.MaxRequests)
-	status.Requests.Bodies, status.Requests.BodiesMax = s.admission.BodyMemory(), limits.MaxBodyMemory
+	status.Requests.Completions, status.Requests.CompletionsMax = s.Admission.Requests(), int64(limits.MaxRequests)
+	status.Requests.Bodies, status.Requests.BodiesMax = s.Admission.BodyMemory(), limits.MaxBodyMemory
 	r := s.health.lastReload()
 	status.Config = admin.Config{Open: s.open.count(), Reloads: r.succeeded, Failed: r.failed, LastReload: r.at}
 	if r.err != nil {
@@ -55,7 +55,7 @@ func (s *Server) Status(page admin.Page) admin.Status {
 	if g == nil {
 		return status
 	}
-	defer g.release()
+	defer g.Release()
 	cfg, listing := g.config, page.Size > 0
 	status.Config.File, status.Config.Generation, status.Config.Loaded = cfg.Path, g.number, g.builtAt
 	var stats routing.Snapshots
@@ -120,7 +120,7 @@ func (s *Server) Explain(ctx context.Context, r *ExplainRequest) (Explained, err
 	if g == nil {
 		return Explained{}, errClosed
 	}
-	defer g.release()
+	defer g.Release()
 	return explain(ctx, s, g, r)
 }
 
@@ -147,7 +147,7 @@ func (s *Server) CheckProviders(ctx context.Context) []ProviderCheck {
 	if g == nil {
 		return nil
 	}
-	defer g.release()
+	defer g.Release()
 	var checks []ProviderCheck
 	for i := range g.config.Providers {
 		if p := &g.config.Providers[i]; p.Off == "" {
@@ -169,7 +169,7 @@ func (s *Server) CheckProviders(ctx context.Context) []ProviderCheck {
 
 func (g *generation) checkProvider(ctx context.Context, c *ProviderCheck) {
 	p := g.providers[c.Provider]
-	if p.client == nil {
+	if p.Client == nil {
 		return
 	}
 	started := time.Now()

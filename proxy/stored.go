@@ -20,6 +20,7 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/internal/clientapi"
 	"github.com/sluice-gateway/sluice/proxy/internal/downstream"
 	"github.com/sluice-gateway/sluice/proxy/internal/endpoint"
+	"github.com/sluice-gateway/sluice/proxy/internal/exchange"
 	"github.com/sluice-gateway/sluice/proxy/internal/failure"
 	"github.com/sluice-gateway/sluice/proxy/internal/framing"
 	"github.com/sluice-gateway/sluice/proxy/internal/holds"
@@ -46,7 +47,7 @@ var storedQuery = [...]string{"include", "include[]", "include_obfuscation", "st
 type storedObject struct {
 	server     *Server
 	generation *generation
-	provider   *provider
+	provider   *exchange.Provider
 	account    credential.Account // that has the response
 	target     string             // a model of the provider, for plugins whose paths contain it
 	client, id string
@@ -64,7 +65,7 @@ func findStored(ctx context.Context, s *Server, g *generation, client, id string
 		return nil, false
 	}
 	for _, p := range g.providers {
-		if p.id == origin.Provider && p.client != nil && p.binding.Forms()&abi.FormResponses != 0 {
+		if p.ID == origin.Provider && p.Client != nil && p.Binding.Forms()&abi.FormResponses != 0 {
 			o = &storedObject{server: s, generation: g, provider: p, account: credential.Account(origin.Account), client: client, id: id}
 		}
 	}
@@ -73,7 +74,7 @@ func findStored(ctx context.Context, s *Server, g *generation, client, id string
 	}
 	for i := range g.config.Models {
 		for _, t := range g.config.Models[i].Targets {
-			if t.Provider == o.provider.name && o.target == "" {
+			if t.Provider == o.provider.Name && o.target == "" {
 				o.target = t.Model
 			}
 		}
@@ -92,33 +93,33 @@ func (o *storedObject) send(ctx context.Context, method, suffix, query, accept s
 		path += "?" + strings.Trim(own+"&"+query, "&")
 	}
 	headers = append(headers, upstream.Header{Name: admission.HopsHeader, Value: admission.NextHops(o.hops)})
-	return o.provider.client.Do(ctx, &upstream.Request{Method: method, Path: path, Headers: headers, Accept: accept, Account: o.account}, w)
+	return o.provider.Client.Do(ctx, &upstream.Request{Method: method, Path: path, Headers: headers, Accept: accept, Account: o.account}, w)
 }
 
 // path returns the path of the provider's responses and the headers of requests, as its plugin sets them for a request
 // that creates a response.
 func (o *storedObject) path(ctx context.Context) (path string, headers []upstream.Header, err error) {
-	api := &o.server.apis[clientapi.Responses]
-	request, w := api.getRequest(), api.getWorkspace()
-	defer api.putRequest(request)
-	defer api.putWorkspace(w)
+	api := &o.server.APIs[clientapi.Responses]
+	request, w := api.GetRequest(), api.GetWorkspace()
+	defer api.PutRequest(request)
+	defer api.PutWorkspace(w)
 	if e := request.Parse([]byte(`{"model":"m","input":"x"}`), clientapi.Limits{}); e != nil {
 		return "", nil, e
 	}
-	w.writer.Reset(response.Options{Choices: 1, Aliases: w.alias})
-	w.renderer.Respond(request)
-	t := &w.translation
+	w.Writer.Reset(response.Options{Choices: 1, Aliases: w.Alias})
+	w.Renderer.Respond(request)
+	t := &w.Translation
 	t.Reset()
-	t.Writer, t.Tenant = w.writer, o.client
+	t.Writer, t.Tenant = w.Writer, o.client
 	t.Request.Doc, t.Request.Body = request.Document()
 	t.Summary.Describe(request.Describe(), len(t.Request.Body))
 	t.Summary.Form, t.Summary.ClientForm = api.Name, api.Name
-	t.Summary.RequestID, t.Summary.Time, t.Summary.Attempt, t.Summary.Target = o.requestID, o.server.now(), 1, o.target
-	if err := o.provider.binding.Request(ctx, t); err != nil {
+	t.Summary.RequestID, t.Summary.Time, t.Summary.Attempt, t.Summary.Target = o.requestID, o.server.Now(), 1, o.target
+	if err := o.provider.Binding.Request(ctx, t); err != nil {
 		return "", nil, err
 	}
 	if t.Answered || t.Dialect != abi.DialectResponses {
-		return "", nil, fmt.Errorf("the plugin of provider %s does not request responses", o.provider.name)
+		return "", nil, fmt.Errorf("the plugin of provider %s does not request responses", o.provider.Name)
 	}
 	for _, h := range t.Out.Headers {
 		headers = append(headers, upstream.Header(h))
@@ -128,7 +129,7 @@ func (o *storedObject) path(ctx context.Context) (path string, headers []upstrea
 
 // read reads the response object. It returns background.ErrGone if the provider does not have it.
 func (o *storedObject) read(ctx context.Context) ([]byte, error) {
-	r, err := o.send(ctx, "GET", "", "", "application/json", contextWatcher{ctx})
+	r, err := o.send(ctx, "GET", "", "", "application/json", exchange.ContextWatcher{Context: ctx})
 	if err != nil {
 		return nil, err
 	}
@@ -139,17 +140,17 @@ func (o *storedObject) read(ctx context.Context) ([]byte, error) {
 	case status != fasthttp.StatusOK:
 		return nil, fmt.Errorf("status %d", status)
 	}
-	return r.ReadAll(nil, maxDocument)
+	return r.ReadAll(nil, exchange.MaxDocument)
 }
 
 // recordItems records the items of a response to which a request of its client may refer by their IDs.
 func (o *storedObject) recordItems(body []byte) {
 	var batch response.Batch
-	reader := o.server.apis[clientapi.Responses].NewReader()
+	reader := o.server.APIs[clientapi.Responses].NewReader()
 	reader.Reset(true)
 	if items, ok := reader.(clientapi.ItemReader); ok && reader.ReadResponse(body, &batch) == nil {
 		for _, id := range items.TakeStoredItems() {
-			o.server.owners.Record(o.client, id, ownership.Origin{Provider: o.provider.id, Account: uint64(o.account)})
+			o.server.owners.Record(o.client, id, ownership.Origin{Provider: o.provider.ID, Account: uint64(o.account)})
 		}
 	}
 }
@@ -181,14 +182,14 @@ func requestStored(s *Server, ctx *fasthttp.RequestCtx, g *generation, r *teleme
 		}
 	}
 	var hold spend.Hold // counts as a request, which costs nothing
-	scopes := spend.Scopes{spend.Key: holds.KeyAccount(g.accounts, key, s.now()), spend.Team: g.accounts.Account(spend.Team, key.Team())}
-	if e := hold.Reserve(scopes, &spend.Need{}, s.now()); e != nil {
+	scopes := spend.Scopes{spend.Key: holds.KeyAccount(g.accounts, key, s.Now()), spend.Team: g.accounts.Account(spend.Team, key.Team())}
+	if e := hold.Reserve(scopes, &spend.Need{}, s.Now()); e != nil {
 		return nil, nil, e
 	}
-	defer func() { hold.Settle(spend.Used{}, s.now()) }()
+	defer func() { hold.Settle(spend.Used{}, s.Now()) }()
 	o.requestID, o.hops = r.RequestID, admission.Hops(&ctx.Request.Header)
-	r.Provider, r.Target, r.Attempts = o.provider.name, o.target, 1
-	ctx.Response.Header.Set("x-gateway-provider", o.provider.name)
+	r.Provider, r.Target, r.Attempts = o.provider.Name, o.target, 1
+	ctx.Response.Header.Set("x-gateway-provider", o.provider.Name)
 
 	method, suffix, query := fasthttp.MethodGet, "", fasthttp.Args{}
 	switch {
@@ -217,9 +218,9 @@ func requestStored(s *Server, ctx *fasthttp.RequestCtx, g *generation, r *teleme
 	if err != nil {
 		return nil, nil, failure.ForClient(err)
 	}
-	r.UpstreamID = string(o.provider.redact(response.RequestID()))
+	r.UpstreamID = string(o.provider.Redact(response.RequestID()))
 	if response.Status() == fasthttp.StatusOK && bytes.HasPrefix(response.Header("content-type"), []byte("text/event-stream")) {
-		g.acquire()
+		g.Acquire()
 		return nil, &relay{storedObject: o, response: response}, nil
 	}
 	defer response.Close()
@@ -240,9 +241,9 @@ func requestStored(s *Server, ctx *fasthttp.RequestCtx, g *generation, r *teleme
 // readBody reads a response that is one document, or returns the error that it is.
 func (o *storedObject) readBody(r *upstream.Response) ([]byte, *apierror.Error) {
 	var counted int64
-	limiter := &o.server.admission.Limiter
+	limiter := &o.server.Admission.Limiter
 	defer limiter.Shrink(&counted)
-	body, err := r.ReadAllWithin(nil, maxDocument, func(n int) error {
+	body, err := r.ReadAllWithin(nil, exchange.MaxDocument, func(n int) error {
 		if e := limiter.Grow(&counted, n); e != nil {
 			return e
 		}
@@ -252,8 +253,8 @@ func (o *storedObject) readBody(r *upstream.Response) ([]byte, *apierror.Error) 
 		if status == fasthttp.StatusNotFound {
 			return nil, storedNotFound(o.id)
 		}
-		e := *o.server.apis[clientapi.Responses].Failure(status, o.provider.redact(body))
-		e.Provider, e.UpstreamStatus = o.provider.name, status
+		e := *o.server.APIs[clientapi.Responses].Failure(status, o.provider.Redact(body))
+		e.Provider, e.UpstreamStatus = o.provider.Name, status
 		return nil, &e
 	}
 	if err != nil {
@@ -290,7 +291,7 @@ type relay struct {
 
 // start makes the relay write its stream after the handler of its request has returned.
 func (y *relay) start(ctx *fasthttp.RequestCtx, r *telemetry.Record) {
-	y.conn, y.record, y.writtenAt, y.between = ctx.Conn().(*downstream.Conn), *r, y.server.now(), true
+	y.conn, y.record, y.writtenAt, y.between = ctx.Conn().(*downstream.Conn), *r, y.server.Now(), true
 	y.conn.StartRequest(y)
 	h := &ctx.Response.Header
 	h.SetContentType("text/event-stream; charset=utf-8")
@@ -301,7 +302,7 @@ func (y *relay) start(ctx *fasthttp.RequestCtx, r *telemetry.Record) {
 	if last {
 		h.SetConnectionClose()
 	}
-	y.chunks.Start(y.conn, &y.server.buffers, h.Header(), last)
+	y.chunks.Start(y.conn, &y.server.Buffers, h.Header(), last)
 	y.server.metrics.StartStream()
 	y.conn.TakeOver()
 	ctx.HijackSetNoResponse(true)
@@ -313,7 +314,7 @@ func (y *relay) Delivered(bool) {}
 
 // WriteStream implements downstream.Request. A stream that breaks off ends without the end of its body.
 func (y *relay) WriteStream() (keepAlive bool, err error) {
-	defer y.generation.release()
+	defer y.generation.Release()
 	defer y.response.Close()
 	defer func() {
 		y.server.metrics.EndStream()
@@ -357,7 +358,7 @@ func (y *relay) WriteStream() (keepAlive bool, err error) {
 func (y *relay) write(p []byte) error {
 	err := y.chunks.Write(p)
 	y.gone = err != nil
-	y.writtenAt = y.server.now()
+	y.writtenAt = y.server.Now()
 	if len(p) > 0 {
 		y.between = bytes.HasSuffix(p, []byte("\n\n")) || bytes.HasSuffix(p, []byte("\r\n\r\n"))
 	}
@@ -369,8 +370,8 @@ func (y *relay) Tick(upstream.Phase, time.Duration) error {
 	if y.server.shutdownTimedOut.Load() {
 		return failure.Shutdown()
 	}
-	heartbeat := y.provider.heartbeat
-	due := heartbeat > 0 && y.server.now().Sub(y.writtenAt) >= heartbeat
+	heartbeat := y.provider.Heartbeat
+	due := heartbeat > 0 && y.server.Now().Sub(y.writtenAt) >= heartbeat
 	if y.conn.CheckClient(y.probe) || due && y.between && !y.probe() {
 		y.gone = true
 		return failure.ErrDisconnected
@@ -383,8 +384,8 @@ func (y *relay) probe() bool {
 	if !y.between {
 		return false
 	}
-	_, err := y.conn.Write(y.server.apis[clientapi.Responses].heartbeatChunk)
-	y.writtenAt = y.server.now()
+	_, err := y.conn.Write(y.server.APIs[clientapi.Responses].HeartbeatChunk)
+	y.writtenAt = y.server.Now()
 	return err == nil
 }
 
@@ -399,9 +400,9 @@ func newBackground(s *Server, cfg *config.Config) *background.Set {
 // not follow it.
 func checkBackground(x *completion, e *apierror.Error) *apierror.Error {
 	switch {
-	case e != nil || !x.references.Background:
+	case e != nil || !x.References.Background:
 		return e
-	case x.chain.OnResponse():
+	case x.Chain.OnResponse():
 		return errFiltered("background")
 	case x.server.background.Full():
 		return &apierror.Error{
@@ -414,11 +415,11 @@ func checkBackground(x *completion, e *apierror.Error) *apierror.Error {
 
 // runsOn reports whether the provider goes on generating the response after the request has ended.
 func runsOn(x *completion) bool {
-	if !x.references.Background || x.reader == nil || len(x.writer.ID()) == 0 {
+	if !x.References.Background || x.Reader == nil || len(x.Writer.ID()) == 0 {
 		return false
 	}
-	reader, ok := x.reader.(clientapi.PendingReader)
-	return ok && (reader.Pending() || !x.writer.Conclusive())
+	reader, ok := x.Reader.(clientapi.PendingReader)
+	return ok && (reader.Pending() || !x.Writer.Conclusive())
 }
 
 // backgroundResponse is a response that runs on after its request, with what the request holds.
@@ -436,18 +437,18 @@ type backgroundResponse struct {
 func followBackground(x *completion) {
 	s, r := x.server, &x.record
 	b := &backgroundResponse{
-		storedObject: storedObject{server: s, account: x.account, target: x.target.Model, client: r.Key, id: string(x.writer.ID()), requestID: r.RequestID, hops: x.hops},
-		provider:     x.provider.name, holds: x.holds.Detach(), held: x.held,
-		options: response.Options{Prices: x.target.Prices, Choices: 1},
-		labels:  journal.Labels{Key: r.Key, Team: r.Team, Model: r.Model, Provider: x.target.Provider, Tags: x.tagText(), User: r.User},
+		storedObject: storedObject{server: s, account: x.Account, target: x.Target.Model, client: r.Key, id: string(x.Writer.ID()), requestID: r.RequestID, hops: x.Hops},
+		provider:     x.Provider.Name, holds: x.holds.Detach(), held: x.Held,
+		options: response.Options{Prices: x.Target.Prices, Choices: 1},
+		labels:  journal.Labels{Key: r.Key, Team: r.Team, Model: r.Model, Provider: x.Target.Provider, Tags: x.tagText(), User: r.User},
 	}
 	b.held.Stream = false // the provider does not stop when the client leaves
 	b.record = telemetry.Record{
-		Began: r.Began, RequestID: r.RequestID, Path: r.Path, Key: r.Key, Series: r.Series, Team: r.Team, User: r.User, Model: r.Model, Provider: x.target.Provider,
-		Target: x.target.Model, Stream: r.Stream, Status: fasthttp.StatusOK, FailedCost: r.UnusedCost(), UncertainCost: r.UncertainCost,
+		Began: r.Began, RequestID: r.RequestID, Path: r.Path, Key: r.Key, Series: r.Series, Team: r.Team, User: r.User, Model: r.Model, Provider: x.Target.Provider,
+		Target: x.Target.Model, Stream: r.Stream, Status: fasthttp.StatusOK, FailedCost: r.UnusedCost(), UncertainCost: r.UncertainCost,
 	}
-	x.held = holds.Attempt{Held: x.held.Held}
-	x.accounted = true
+	x.Held = holds.Attempt{Held: x.Held.Held}
+	x.Accounted = true
 	s.background.Add(b.client, b.id, background.Response{Read: b.read, Settle: b.settle})
 }
 
@@ -457,9 +458,9 @@ func (b *backgroundResponse) read(ctx context.Context) ([]byte, error) {
 	if g == nil {
 		return nil, errClosed
 	}
-	defer g.release()
+	defer g.Release()
 	o := b.storedObject
-	if o.provider = g.providers[b.provider]; o.provider == nil || o.provider.client == nil {
+	if o.provider = g.providers[b.provider]; o.provider == nil || o.provider.Client == nil {
 		return nil, errors.New("the provider is not configured any more")
 	}
 	body, err := o.read(ctx)
@@ -472,7 +473,7 @@ func (b *backgroundResponse) read(ctx context.Context) ([]byte, error) {
 // settle accounts the response: by its final object or, if body is nil or tells no usage of a cancelled response, at what
 // it holds.
 func (b *backgroundResponse) settle(body []byte) {
-	s, r, now := b.server, &b.record, b.server.now()
+	s, r, now := b.server, &b.record, b.server.Now()
 	used := b.held.Lost()
 	defer func() { // even if the rest panics
 		b.held.Settle(used, now)
@@ -494,7 +495,7 @@ func (b *backgroundResponse) settle(body []byte) {
 			Booked: r.Uncertain || failedUncertain > 0, Uncertain: r.UncertainCost.Plus(failedUncertain),
 		})
 	}
-	s.log.Info("response in the background settled", "request", r.RequestID, "key", r.Key, "model", r.Model, "provider", r.Provider,
+	s.Log.Info("response in the background settled", "request", r.RequestID, "key", r.Key, "model", r.Model, "provider", r.Provider,
 		"prompt_tokens", r.Tokens.Prompt, "completion_tokens", r.Tokens.Completion, "cost", r.Cost.String(), "uncertain", r.Uncertain)
 }
 
@@ -504,7 +505,7 @@ func (b *backgroundResponse) usage(body []byte) (u response.Usage, ok bool) {
 		return u, false
 	}
 	var batch response.Batch
-	reader, w := b.server.apis[clientapi.Responses].NewReader(), response.NewWriter(new(shadow.DiscardRenderer))
+	reader, w := b.server.APIs[clientapi.Responses].NewReader(), response.NewWriter(new(shadow.DiscardRenderer))
 	reader.Reset(false)
 	w.Reset(b.options)
 	if reader.ReadResponse(body, &batch) != nil || w.Apply(&batch) != nil {
