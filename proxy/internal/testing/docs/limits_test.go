@@ -41,7 +41,7 @@ func TestGeneratedLimits(t *testing.T) {
 		{"rest of a rejected request that is read before the connection is closed", bytes("proxy/internal/downstream", "maxRest") + ", or " + bytes("proxy/internal/downstream", "maxKnownRest") + " with a valid key"},
 		{"gateways that a request may pass", number("proxy/internal/admission", "maxHops")},
 		{"wait of a request for capacity, if its key is within its share of `max_requests`", duration("proxy/internal/admission", "maxWait")},
-		{"non-streaming response of a provider", bytes("proxy", "maxDocument")},
+		{"non-streaming response of a provider", bytes("proxy/internal/exchange", "MaxDocument")},
 		{"`retry-after` of a provider", duration("proxy/internal/upstream", "maxRetryAfter")},
 		{"signed reasoning that is remembered for tool calls", bytes("proxy/internal/thinking", "DefaultMaxSize") + ", or a sixteenth of the memory"},
 		{"remembered reasoning that is not used", duration("proxy/internal/thinking", "DefaultTTL")},
