@@ -31,7 +31,7 @@ var proofTables = map[string][]string{
 
 // groupSizes is the number of rows of each group.
 var groupSizes = map[string]int{
-	"S": 22, "A": 31, "T": 20, "R": 21, "G": 35, "B": 22, "O": 18, "V": 16, "F": 139, "C": 78,
+	"S": 22, "A": 31, "T": 20, "R": 21, "G": 35, "B": 22, "O": 18, "V": 16, "F": 139, "C": 90,
 	"M1": 15, "M2": 30, "M3": 29, "M4": 11, "M5": 14, "M6": 10, "M7": 25, "M8": 12, "M9": 7,
 	"P1": 9, "P2": 39, "P3": 31, "P4": 9, "P5": 20, "P6": 13, "P7": 20, "P8": 5, "P9": 10,
 }

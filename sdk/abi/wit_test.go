@@ -14,6 +14,8 @@ import (
 const witFile = "sluice.wit"
 
 // TestGeneratedWIT checks that the description of the contract in WIT matches this package.
+//
+// covers: C33
 func TestGeneratedWIT(t *testing.T) {
 	source, err := os.ReadFile("abi.go")
 	if err != nil {

@@ -21,6 +21,8 @@ func polled(t *testing.T, status int, respond func(h abi.Host)) (*plugin.Attempt
 }
 
 // TestFollowUp checks which further requests the host accepts.
+//
+// covers: C84
 func TestFollowUp(t *testing.T) {
 	const path = "/v1/jobs/1"
 	for _, c := range []struct {
@@ -74,6 +76,8 @@ func TestFollowUp(t *testing.T) {
 }
 
 // TestFollowUpSentences tests what the contract says about further requests, and checks that it contains the sentences.
+//
+// covers: C84
 func TestFollowUpSentences(t *testing.T) {
 	page := contract(t)
 	next := func(h abi.Host) abi.Status { return h.NextRequest(abi.MethodGet, b("/v1/jobs/1"), nil, 100) }

@@ -143,3 +143,22 @@ func TestCallsAreReproducible(t *testing.T) {
 		}
 	})
 }
+
+// TestFirstCallOfInstance checks that the first call of an instance uses the fuel of any fresh one, and the next no more.
+//
+// covers: C90
+func TestFirstCallOfInstance(t *testing.T) {
+	h := newGoHost(t, plugin.Options{})
+	used := func(bound *plugin.Binding) int64 {
+		a := newAttempt(t, body)
+		if err := bound.Event(t.Context(), a, abi.EventPlain, b("name"), b("echo x")); err != nil {
+			t.Fatal(err)
+		}
+		return a.Fuel
+	}
+	fresh := used(bind(t, loadGoGuest(t, h, plugin.PerCall), plugin.BindingConfig{}))
+	bound := bind(t, loadGoGuest(t, h, plugin.Shared), plugin.BindingConfig{})
+	if first, second := used(bound), used(bound); first != fresh || second > first {
+		t.Errorf("a fresh instance uses %d units; another one %d, and %d in its second call", fresh, first, second)
+	}
+}

@@ -81,6 +81,8 @@ func request(t testing.TB, b *plugin.Binding, settings string, a *plugin.Attempt
 
 // TestReplayEqualsCall compares requests that the host makes by itself with those that the guest makes, for requests
 // with random members.
+//
+// covers: C81
 func TestReplayEqualsCall(t *testing.T) {
 	requests, err := filepath.Glob("../../../plugins/openai/testdata/presets/requests/*.json")
 	if err != nil || len(requests) < 10 {
@@ -181,6 +183,8 @@ func TestReplayIsBounded(t *testing.T) {
 
 // TestReplayOfUnpredictableCalls has a plugin read a value that is too long to be predicted, many times. After that, the
 // gateway does not try to predict the plugin's other calls either, and spares itself the recording of each.
+//
+// covers: C81
 func TestReplayOfUnpredictableCalls(t *testing.T) {
 	const pathAt, valueAt = 8 << 10, 16 << 10
 	m := newModule("request_path", "body_get").base()
@@ -223,6 +227,8 @@ func TestReplayOfUnpredictableCalls(t *testing.T) {
 
 // TestReplayNeedsDeclaration counts the calls of guests: only those that read nothing that differs in every request are
 // spared, and only if they succeed.
+//
+// covers: C81
 func TestReplayNeedsDeclaration(t *testing.T) {
 	for name, test := range map[string]struct {
 		declared bool
@@ -265,6 +271,8 @@ func TestReplayNeedsDeclaration(t *testing.T) {
 }
 
 // TestCompactSummary checks the bytes of a summary against the layout that the ABI's page specifies.
+//
+// covers: C80
 func TestCompactSummary(t *testing.T) {
 	at := time.UnixMilli(1789012345678)
 	for parts, want := range map[abi.SummaryParts][4]uint64{

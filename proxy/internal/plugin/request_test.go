@@ -123,6 +123,7 @@ func TestBodyGet(t *testing.T) {
 	wantCallError(t, bound.Request(t.Context(), newAttempt(t, body)), plugin.KindStatus)
 }
 
+// covers: C79
 func TestBodyIndex(t *testing.T) {
 	long, escaped := strings.Repeat("x", 70), strings.Repeat("\\n", 40)
 	text := `{"model":"m","messages":[{"role":"user","content":"` + long + `"},{"role":"user","content":"` + escaped + `"}],"` + long + `":1}`

@@ -151,6 +151,8 @@ func TestRouterReads(t *testing.T) {
 }
 
 // TestInputOfCompactRouter checks that input_text reads the document at the end of the compact input.
+//
+// covers: C82
 func TestInputOfCompactRouter(t *testing.T) {
 	const document = `{"summary":{"key":"ci"}}`
 	input := make([]byte, abi.RouterHeadSize+9)

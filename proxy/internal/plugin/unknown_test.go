@@ -103,6 +103,8 @@ func TestUnknownKindOfFailure(t *testing.T) {
 
 // TestUnknownEncoding checks that a text in an encoding that the host does not know fails the call of a plugin that was
 // written for version 1.7 or later, and is left out for older ones.
+//
+// covers: C88
 func TestUnknownEncoding(t *testing.T) {
 	for minor, fails := range map[int32]bool{0: false, 6: false, 7: true, 8: true} {
 		m := newModule("text")

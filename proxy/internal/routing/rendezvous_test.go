@@ -16,6 +16,8 @@ import (
 
 // TestRendezvousVectors checks the test vectors that plugins/router is tested with as well, so that both choose the
 // same targets.
+//
+// covers: C89
 func TestRendezvousVectors(t *testing.T) {
 	text, err := os.ReadFile("../../../sdk/abi/testdata/rendezvous.json")
 	if err != nil {

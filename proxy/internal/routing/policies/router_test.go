@@ -172,6 +172,8 @@ func drawRequest(t *rapid.T) func() *routing.Request {
 // TestCompactInputEqualsDocument checks for random requests that the bundled router chooses and explains the same by
 // the compact input as by the document, that a router sees the same in both of what it reads, and that
 // an explanation that is not read is not written.
+//
+// covers: C82
 func TestCompactInputEqualsDocument(t *testing.T) {
 	if testing.Short() {
 		t.Skip("builds and compiles plugins")

@@ -154,6 +154,8 @@ func pollRequest(id string, stream bool) string {
 
 // TestPollingProvider checks a provider that creates a prediction and polls it: a client receives it like any other
 // response, and it costs what the provider has counted.
+//
+// covers: C85
 func TestPollingProvider(t *testing.T) {
 	eachPolling(t, "1m", func(t *testing.T, g *proxytest.Gateway, _ *predictions, stream bool) {
 		admin := g.Admin(t)
@@ -176,6 +178,8 @@ func TestPollingProvider(t *testing.T) {
 
 // TestPollingProviderFails checks that a prediction that fails costs nothing, and that one which the provider no longer
 // knows has unknown costs.
+//
+// covers: C85
 func TestPollingProviderFails(t *testing.T) {
 	eachPolling(t, "1m", func(t *testing.T, g *proxytest.Gateway, p *predictions, stream bool) {
 		admin := g.Admin(t)
@@ -204,6 +208,8 @@ func TestPollingProviderFails(t *testing.T) {
 
 // TestPollingClientLeaves checks for each stage that the prediction is cancelled when the client leaves, and is booked as
 // unknown.
+//
+// covers: C86
 func TestPollingClientLeaves(t *testing.T) {
 	eachPolling(t, "1m", func(t *testing.T, g *proxytest.Gateway, p *predictions, stream bool) {
 		admin := g.Admin(t)
@@ -264,6 +270,8 @@ func TestPollingClientLeaves(t *testing.T) {
 }
 
 // TestPollingNeverEnds checks that timeout.total bounds all requests of an attempt.
+//
+// covers: C87
 func TestPollingNeverEnds(t *testing.T) {
 	eachPolling(t, "2s", func(t *testing.T, g *proxytest.Gateway, p *predictions, stream bool) {
 		admin := g.Admin(t)

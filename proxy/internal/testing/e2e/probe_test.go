@@ -36,6 +36,8 @@ func (h *measuredHost) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 
 // TestRouterReadsMeasurements checks that requests go to the host on which the fewest requests wait, as the hosts report
 // it, and to a host that does not report it only if there is no other.
+//
+// covers: C83
 func TestRouterReadsMeasurements(t *testing.T) {
 	var hosts [3]*measuredHost
 	configuration, targets := proxytest.Keys, ""
