@@ -4,9 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"time"
@@ -412,13 +410,7 @@ func newBundlePullCommand(o *options) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			file := filepath.Join(args[1], "bundle.toml")
-			for _, name := range []string{file, file + ".minisig"} {
-				if _, err := os.Lstat(name); !errors.Is(err, fs.ErrNotExist) {
-					return fmt.Errorf("%s exists already", name)
-				}
-			}
-			if err := errors.Join(os.WriteFile(file+".minisig", s.Signature, 0o644), os.WriteFile(file, s.Content, 0o644)); err != nil {
+			if err := createFiles(args[1], map[string][]byte{"bundle.toml": s.Content, "bundle.toml.minisig": s.Signature}); err != nil {
 				return err
 			}
 			_, err = fmt.Fprintf(c.OutOrStdout(), "signed with key %s\n", s.Key.ID())

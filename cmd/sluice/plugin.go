@@ -21,7 +21,7 @@ func newPluginCommand(o *options) *cobra.Command {
 	},
 		newPluginNewCommand(), newPluginBuildCommand(), newPluginUpgradeCommand(), newPluginUpstreamCommand(),
 		newPluginCheckCommand(o), newPluginTestCommand(o), newPluginRunCommand(o), newPluginRecordCommand(o), newPluginReplayCommand(o), newPluginScoreCommand(o), newPluginBenchCommand(o), newPluginProfileCommand(o),
-		newPluginListCommand(o), newCompileCommand(o), newPluginPushCommand(o),
+		newPluginListCommand(o), newCompileCommand(o), newPluginPushCommand(o), newPluginInspectCommand(o), newPluginPullCommand(o),
 	)
 }
 

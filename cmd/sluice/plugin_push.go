@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -96,7 +97,7 @@ func (o *options) annotate(c *cobra.Command, s *subject) (map[string]string, err
 			return nil, fmt.Errorf("the vector %s failed: see `sluice plugin test`", r.Tested[i].Name)
 		}
 	}
-	annotations := map[string]string{plugindev.AnnotationTitle: s.module.Name, plugindev.AnnotationKind: r.Kind, plugindev.AnnotationABI: r.ABI}
+	annotations := map[string]string{plugindev.AnnotationTitle: s.module.Name, plugindev.AnnotationKind: strings.TrimPrefix(r.Kind, "a "), plugindev.AnnotationABI: r.ABI}
 	if len(r.Tested) == 0 {
 		return annotations, nil
 	}

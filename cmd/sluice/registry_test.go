@@ -1,8 +1,10 @@
 package main
 
 import (
+	"bytes"
 	"fmt"
 	"net/http"
+	"os"
 	"regexp"
 	"strings"
 	"sync"
@@ -45,6 +47,19 @@ targets = [{ provider = "mine", model = "m" }]
 	pushed := run(t, path, dir, append(vars, "SLUICE_CACHE="+cacheDir()), []string{"plugin", "push", tag, "mine.wasm"})
 	if pushed.exit != 0 || !strings.HasPrefix(pushed.stdout, "[plugins.mine]\nfile = \""+tag+"@sha256:") {
 		t.Fatalf("push: exit %d, %s%s", pushed.exit, pushed.stdout, pushed.stderr)
+	}
+
+	for _, args := range [][]string{{"inspect", tag}, {"pull", tag, "pulled"}} {
+		r := run(t, path, dir, vars, append([]string{"plugin"}, args...))
+		if r.exit != 0 || !strings.Contains(r.stdout, "plugin   mine\nversion  1.2\nkind     provider\n") || !strings.HasSuffix(r.stdout, "\n\n"+pushed.stdout) {
+			t.Errorf("%v: exit %d, %s%s", args, r.exit, r.stdout, r.stderr)
+		}
+	}
+	if pulled, err := os.ReadFile(dir + "/pulled/plugin.wasm"); err != nil || !bytes.Equal(pulled, module) {
+		t.Errorf("pulled %d bytes, %v", len(pulled), err)
+	}
+	if r := run(t, path, dir, vars, []string{"plugin", "pull", tag, "pulled"}); r.exit == 0 || !strings.Contains(r.stderr, "exists already") {
+		t.Errorf("pull over files: exit %d, %s", r.exit, r.stderr)
 	}
 
 	replaceFile(t, dir+"/gateway.toml", config(tag))
