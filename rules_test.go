@@ -271,21 +271,32 @@ var importRules = []struct {
 		},
 	},
 	{
-		"only proxy imports proxy/internal/exchange, which imports none of accounting, admin, budgets, downstream, journal, responsesocket, routing/policies and websocket of proxy/internal",
+		"only proxy imports proxy/internal/exchange, which imports none of accounting, admin, budgets, delivery, downstream, journal, responsesocket, routing/policies and websocket of proxy/internal",
 		"an attempt depends neither on who waits for its response, nor on how that is delivered and booked",
 		func(p *pkg, i imported) bool {
 			if i.own && i.path == "proxy/internal/exchange" {
 				return p.dir != "proxy"
 			}
-			denied := []string{"accounting", "admin", "budgets", "downstream", "journal", "responsesocket", "routing/policies", "websocket"}
+			denied := []string{"accounting", "admin", "budgets", "delivery", "downstream", "journal", "responsesocket", "routing/policies", "websocket"}
 			return p.dir == "proxy/internal/exchange" && i.own && slices.Contains(denied, strings.TrimPrefix(i.path, "proxy/internal/"))
 		},
 	},
 	{
-		"only proxy and proxy/internal/exchange import proxy/internal/failure",
+		"only proxy imports proxy/internal/delivery, which imports only apierror, chunked, downstream, failure and telemetry of proxy/internal",
+		"what a client receives does not depend on where it comes from",
+		func(p *pkg, i imported) bool {
+			allowed := []string{"apierror", "chunked", "downstream", "failure", "telemetry"}
+			if i.own && i.path == "proxy/internal/delivery" {
+				return p.dir != "proxy"
+			}
+			return p.dir == "proxy/internal/delivery" && i.own && !slices.Contains(allowed, strings.TrimPrefix(i.path, "proxy/internal/"))
+		},
+	},
+	{
+		"only proxy, proxy/internal/exchange and proxy/internal/delivery import proxy/internal/failure",
 		"failures are classified in one place, above the packages in which they occur",
 		func(p *pkg, i imported) bool {
-			return i.own && within(i.path, "proxy/internal/failure") && p.dir != "proxy" && p.dir != "proxy/internal/exchange"
+			return i.own && within(i.path, "proxy/internal/failure") && !slices.Contains([]string{"proxy", "proxy/internal/exchange", "proxy/internal/delivery"}, p.dir)
 		},
 	},
 	{
@@ -363,6 +374,7 @@ func TestImportRules(t *testing.T) {
 		{"proxy/internal/admission", own("proxy/internal/routing"), own("proxy/internal/access")},
 		{"proxy/internal/holds", own("proxy/internal/upstream"), own("proxy/internal/spend")},
 		{"proxy/internal/exchange", own("proxy/internal/downstream"), own("proxy/internal/upstream")},
+		{"proxy/internal/delivery", own("proxy/internal/exchange"), own("proxy/internal/downstream")},
 		{"proxy/internal/upstream", own("proxy/internal/failure"), own("proxy/internal/httpfield")},
 		{"cmd/sluice", own("proxy/proxytest"), own("proxy/config")},
 		{"proxy", own("plugins"), own("proxy/internal/routing")},

@@ -110,7 +110,7 @@ func (x *completion) respond(ctx *fasthttp.RequestCtx) {
 	if last {
 		h.SetConnectionClose()
 	}
-	x.chunks.Start(x.conn, &s.Buffers, h.Header(), last)
+	x.Chunks.Start(x.Conn, &s.Buffers, h.Header(), last)
 	s.metrics.StartStream()
 }
 
@@ -126,7 +126,7 @@ func (x *completion) respondCount(ctx *fasthttp.RequestCtx) {
 
 // completeEmpty responds with an empty response, without calling a model.
 func (x *completion) completeEmpty() *apierror.Error {
-	x.writtenAt, x.Provider, x.Accounted = x.server.Now(), new(exchange.Provider), true
+	x.WrittenAt, x.Provider, x.Accounted = x.server.Now(), new(exchange.Provider), true
 	x.Writer.Reset(response.Options{
 		Stream: true, ID: x.API.NewResponseID(), RequestID: x.record.RequestID, Model: x.Model.ID, Created: x.record.Began.Unix(), Choices: 1,
 	})
@@ -336,13 +336,13 @@ func (x *completion) settle() {
 	if t := x.Target; t != nil {
 		r.Provider, r.Target = t.Provider, t.Model // a panic may have ended the attempt
 	}
-	if failed := x.Writer.Failed(); failed != nil && x.committed && !x.disconnected {
+	if failed := x.Writer.Failed(); failed != nil && x.Committed && !x.Disconnected {
 		r.Code, r.Cause = failed.Code, failed.Cause
 		if failed.Cause == nil && x.Provider != nil {
 			r.Cause = x.ResponseCause()
 		}
 	}
-	r.Complete = x.Writer.Complete() && !x.disconnected
+	r.Complete = x.Writer.Complete() && !x.Disconnected
 	if runsOn(x) {
 		x.holds.SettledAt = now
 		followBackground(x)
@@ -358,7 +358,7 @@ func (x *completion) settle() {
 	defer x.settleHolds(used, now)
 	if x.Key != nil { // else the client was not authenticated
 		labels := journal.Labels{Key: r.Key, Team: r.Team, Model: r.Model, Provider: r.Provider, Tags: x.tagText(), User: r.User}
-		recordLedger(x.server.books, &x.holds, r, labels, x.disconnected, x.committed)
+		recordLedger(x.server.books, &x.holds, r, labels, x.Disconnected, x.Committed)
 	}
 }
 
@@ -378,7 +378,7 @@ func (x *completion) finish() {
 	}
 	x.finished = true
 	defer x.releaseAll()
-	x.conn.FinishRequest()
+	x.Conn.FinishRequest()
 	x.settle()
 	x.EndTape(nil)
 	x.CloseUpstream()
@@ -391,7 +391,7 @@ func (x *completion) finish() {
 		r.Tries[n-1].Plugin.Fuel = x.Translation.Fuel
 	}
 	r.Tags = strings.Join(x.Tags, ",")
-	if x.disconnected {
+	if x.Disconnected {
 		r.Status, r.Code, r.Complete = 499, "client_closed_request", false
 	}
 	r.FirstEvent, r.UpstreamID, r.ResponseID = x.FirstEvent, x.UpstreamID, x.Writer.ClientID()
@@ -409,7 +409,7 @@ func (x *completion) finish() {
 func (x *completion) recordResult() {
 	switch failed := x.Writer.Failed(); {
 	case x.Target == nil:
-	case x.disconnected:
+	case x.Disconnected:
 		x.RecordOutcome(routing.Inconclusive, 0)
 	case failed != nil:
 		x.RecordError(failed)
@@ -432,12 +432,12 @@ func (x *completion) releaseAll() {
 	defer x.CloseUpstream()
 	defer x.holds.Reservation.Release()
 	defer func() {
-		if x.chunks.Started() {
+		if x.Chunks.Started() {
 			x.server.metrics.EndStream()
 		}
 	}()
 	defer x.server.account.Abandon(&x.record)
-	x.watcher.Stop()                // if a wait has panicked
+	x.Watcher.Stop()                // if a wait has panicked
 	if x.holds.SettledAt.IsZero() { // settle has panicked
 		var used spend.Used
 		if x.Sent && (!x.Rejected || x.Followed) && !x.Accounted {
@@ -450,7 +450,7 @@ func (x *completion) releaseAll() {
 // Delivered finishes a completion after its response has been written completely or a write has failed. It implements
 // downstream.Request.
 func (x *completion) Delivered(failed bool) {
-	x.disconnected = failed
+	x.Disconnected = failed
 	x.finishAsync()
 }
 

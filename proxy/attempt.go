@@ -71,7 +71,7 @@ func (x *completion) tryTargets(ctx context.Context, head *fasthttp.RequestHeade
 			// An unsupported error from one target must not mask another target's error.
 			last = e
 		}
-		if x.disconnected || !e.TryNext {
+		if x.Disconnected || !e.TryNext {
 			break
 		}
 		if len(x.remaining) > 0 {
@@ -105,7 +105,7 @@ func (x *completion) startNext(a *exchange.Attempt, now time.Time) bool {
 // retryTarget starts another attempt at the target that has failed, after a pause, if the error is transient. attempts
 // is how many have been made at this target.
 func (x *completion) retryTarget(e *apierror.Error, attempts int) bool {
-	if x.disconnected || !failure.IsTransient(e) {
+	if x.Disconnected || !failure.IsTransient(e) {
 		return false
 	}
 	wait, ok := routing.RetryWait(x.Policy.Retry, attempts, e.RetryAfter)
@@ -113,7 +113,7 @@ func (x *completion) retryTarget(e *apierror.Error, attempts int) bool {
 		return false
 	}
 	x.logFailedAttempt(x.Attempt, e)
-	if x.pause(wait) != nil || x.startAttempt(x.Attempt, x.Index, x.server.Now(), "retry") != "" {
+	if x.Pause(wait) != nil || x.startAttempt(x.Attempt, x.Index, x.server.Now(), "retry") != "" {
 		return false
 	}
 	x.Target.RecordRetry()
@@ -160,7 +160,7 @@ func (x *completion) startAttempt(a *exchange.Attempt, index int, now time.Time,
 // response, or the first events of a stream. After an error the attempt holds nothing, and nothing has been sent to the
 // client.
 func (x *completion) tryTarget(ctx context.Context) *apierror.Error {
-	x.writtenAt = x.StartedAt
+	x.WrittenAt = x.StartedAt
 	x.holds.Reservation.ShrinkResponse()
 	var err error
 	if e := x.Prepare(x.mirror.tap(), &x.Chain); e != nil {
@@ -182,7 +182,7 @@ func (x *completion) tryTarget(ctx context.Context) *apierror.Error {
 		}
 		err = x.Writer.Failed()
 	}
-	if x.Writer.Started() && !x.disconnected {
+	if x.Writer.Started() && !x.Disconnected {
 		// Send the client what arrived before the failure, however it was split into packets.
 		x.EndTape(err)
 		x.Writer.Fail(failure.ForClient(err))
@@ -192,14 +192,14 @@ func (x *completion) tryTarget(ctx context.Context) *apierror.Error {
 
 	e := x.Annotate(failure.ForClient(err))
 	x.EndTape(err)
-	if x.disconnected {
+	if x.Disconnected {
 		x.RecordOutcome(routing.Inconclusive, 0)
 	} else {
 		x.RecordError(e)
 	}
 	x.endAttempt(x.Attempt, e.Code, e.Status, x.server.Now().Sub(x.StartedAt), e)
 	x.CloseUpstream()
-	if !x.disconnected {
+	if !x.Disconnected {
 		x.countFailed(x.Attempt, false)
 	}
 	x.record.Fuel += x.Translation.Fuel

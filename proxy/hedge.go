@@ -102,8 +102,8 @@ func (r *race) run(after time.Duration) error {
 			}
 		case <-timer.C:
 			now := x.server.Now()
-			if now.Sub(x.checkedAt) >= x.checkInterval() {
-				if err = x.checkClient(now); err != nil {
+			if now.Sub(x.CheckedAt) >= x.Interval(x.heartbeat()) {
+				if err = x.Check(now); err != nil {
 					r.abort(err)
 					over = true
 					return err
@@ -112,7 +112,7 @@ func (r *race) run(after time.Duration) error {
 			if !hedged && now.Sub(began) >= after {
 				hedged = r.hedge(now)
 			}
-			wait := x.checkInterval()
+			wait := x.Interval(x.heartbeat())
 			if left := after - now.Sub(began); !hedged && left > 0 {
 				wait = min(wait, left)
 			} else if !hedged {

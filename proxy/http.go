@@ -149,9 +149,10 @@ func (s *Server) serveCompletion(ctx *fasthttp.RequestCtx, to endpoint.ID, rest 
 	x := &completion{server: s, Exchange: exchange.Exchange{API: &s.APIs[to.API()], HTTP11: ctx.Request.Header.IsHTTP11(), Random: s.random()}}
 	x.Limiter = &s.Admission.Limiter
 	s.startRecord(ctx, &x.record, to)
-	x.RequestID, x.Began, x.checkedAt = x.record.RequestID, x.record.Began, x.record.Began
-	x.conn, _ = ctx.Conn().(*downstream.Conn)
-	x.conn.StartRequest(x)
+	x.RequestID, x.Began, x.CheckedAt = x.record.RequestID, x.record.Began, x.record.Began
+	x.Delivery.Services, x.Heartbeat, x.Continues = &s.deliveries, x.API.HeartbeatChunk, x.HTTP11
+	x.Conn, _ = ctx.Conn().(*downstream.Conn)
+	x.Conn.StartRequest(x)
 	x.acquireWorkspace(x)
 	responding := false // Delivered or WriteStream finishes the completion
 	defer func() {
@@ -160,7 +161,7 @@ func (s *Server) serveCompletion(ctx *fasthttp.RequestCtx, to endpoint.ID, rest 
 		case !responding:
 			x.finish()
 		case x.Stream:
-			x.conn.TakeOver()
+			x.Conn.TakeOver()
 			ctx.HijackSetNoResponse(true)
 			ctx.Hijack(downstream.TakeBuffered)
 		}
@@ -185,7 +186,7 @@ func (s *Server) serveCompletion(ctx *fasthttp.RequestCtx, to endpoint.ID, rest 
 	case ctx.UserValue(warmUp{}) != nil:
 		e = x.completeEmpty()
 	default:
-		e = x.tryTargets(&x.watcher, &ctx.Request.Header)
+		e = x.tryTargets(&x.Watcher, &ctx.Request.Header)
 	}
 	if e != nil {
 		s.respondCompletionError(ctx, x, e)
@@ -199,7 +200,7 @@ func (s *Server) serveCompletion(ctx *fasthttp.RequestCtx, to endpoint.ID, rest 
 func (s *Server) respondCompletionError(ctx *fasthttp.RequestCtx, x *completion, e *apierror.Error) {
 	x.setRouteHeaders(&ctx.Response.Header)
 	x.generation.setRateLimitHeaders(&ctx.Response.Header, x.Key, x.holds.User(), s.Now())
-	if x.disconnected || x.leavesBodyUnread(ctx) {
+	if x.Disconnected || x.leavesBodyUnread(ctx) {
 		// The rest of the request, or the response, will not be read.
 		closing := *e
 		closing.CloseClient, e = true, &closing

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/sluice-gateway/sluice/proxy/config"
+	"github.com/sluice-gateway/sluice/proxy/internal/delivery"
 	"github.com/sluice-gateway/sluice/proxy/internal/downstream"
 	"github.com/sluice-gateway/sluice/proxy/internal/exchange"
 	"github.com/sluice-gateway/sluice/proxy/internal/upstream"
@@ -130,8 +131,8 @@ func TestReloadDoesNotWaitForEarlierReload(t *testing.T) {
 // TestCheckIntervalWithoutProvider: while a request waits for its router's plugin, there is no provider whose heartbeat
 // sets the check interval.
 func TestCheckIntervalWithoutProvider(t *testing.T) {
-	x := &completion{delivery: delivery{conn: new(downstream.Conn)}, Attempt: new(exchange.Attempt), Exchange: exchange.Exchange{Stream: true}}
-	if d := x.checkInterval(); d != downstream.CheckInterval {
+	x := &completion{Delivery: delivery.Delivery{Conn: new(downstream.Conn)}, Attempt: new(exchange.Attempt), Exchange: exchange.Exchange{Stream: true}}
+	if d := x.Interval(x.heartbeat()); d != downstream.CheckInterval {
 		t.Errorf("got an interval of %s, want %s", d, downstream.CheckInterval)
 	}
 }

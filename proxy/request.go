@@ -16,6 +16,7 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/internal/chunked"
 	"github.com/sluice-gateway/sluice/proxy/internal/clientapi"
 	"github.com/sluice-gateway/sluice/proxy/internal/cost"
+	"github.com/sluice-gateway/sluice/proxy/internal/delivery"
 	"github.com/sluice-gateway/sluice/proxy/internal/downstream"
 	"github.com/sluice-gateway/sluice/proxy/internal/endpoint"
 	"github.com/sluice-gateway/sluice/proxy/internal/estimate"
@@ -41,7 +42,7 @@ type completion struct {
 	// Fields used for each event of a stream are first, because they have left the processor's caches between two events.
 	server             *Server
 	generation         *generation
-	delivery                            // to the client
+	delivery.Delivery                   // to the client
 	*exchange.Attempt                   // the current attempt, or the one that has responded; never nil
 	firstAttempt       exchange.Attempt // avoids an allocation
 	exchange.Exchange                   // what was asked
@@ -57,7 +58,7 @@ type completion struct {
 
 // acquireWorkspace sets up the first attempt with a workspace, and makes waits of the completion check client.
 func (x *completion) acquireWorkspace(client downstream.ClientChecker) {
-	x.watcher.Watch(x.conn, client)
+	x.Watcher.Watch(x.Conn, client)
 	x.record.Tries = x.firstTry[:0]
 	x.Attempt, x.firstAttempt = &x.firstAttempt, exchange.Attempt{Workspace: x.API.GetWorkspace(), Services: &x.server.Services, Exchange: &x.Exchange, Documents: &x.Documents, Wait: x}
 	x.Users.Store(1)
@@ -249,17 +250,17 @@ func (x *completion) filterRequest(to endpoint.ID, facts *clientapi.Facts) *apie
 			return failure.ForClient(err)
 		}
 	}
-	x.watcher.Start()
+	x.Watcher.Start()
 	var err error
 	if x.Chain.ReadsRequest() {
 		input := append(x.AppendSummary([]byte(`{"summary":`)), '}')
-		err = x.Chain.Announce(&x.watcher, addKey(input, x.record.Key))
+		err = x.Chain.Announce(&x.Watcher, addKey(input, x.record.Key))
 	}
 	changed := false
 	if err == nil {
-		changed, err = x.Chain.Request(&x.watcher, x.API.Name, doc)
+		changed, err = x.Chain.Request(&x.Watcher, x.API.Name, doc)
 	}
-	if gone := x.watcher.Finish(); gone != nil {
+	if gone := x.Watcher.Finish(); gone != nil {
 		err = gone
 	}
 	x.Tags = x.Chain.AppendTags(nil)
@@ -377,7 +378,7 @@ func (x *completion) readBody(ctx *fasthttp.RequestCtx) *apierror.Error {
 	}
 	body := ctx.RequestBodyStream()
 	if body == nil || length == 0 {
-		x.bodyRead = true
+		x.BodyRead = true
 		return nil
 	}
 	x.Body = s.Buffers.Get(max(length, 0))
@@ -391,9 +392,9 @@ func (x *completion) readBody(ctx *fasthttp.RequestCtx) *apierror.Error {
 		return x.finishBody(err)
 	}
 	// The input also contains what fasthttp reads ahead, and the line of each chunk without its extension.
-	x.conn.LimitInput(int64(limit) + 1 + readBuffer)
+	x.Conn.LimitInput(int64(limit) + 1 + readBuffer)
 	for {
-		x.conn.ExtendInput(chunked.MaxOverhead)
+		x.Conn.ExtendInput(chunked.MaxOverhead)
 		if size := cap(x.Body); len(x.Body) == size {
 			if e := x.Limiter.Grow(&x.Counted, 2*size); e != nil {
 				return e
@@ -406,12 +407,12 @@ func (x *completion) readBody(ctx *fasthttp.RequestCtx) *apierror.Error {
 		switch {
 		case len(x.Body) > limit:
 			return s.Admission.TooLarge()
-		case err == io.EOF && x.conn.InputEnded():
+		case err == io.EOF && x.Conn.InputEnded():
 			// fasthttp mistakes the end of the connection for the end of the chunks.
 			return x.finishBody(io.ErrUnexpectedEOF)
 		case err == io.EOF:
 			return x.finishBody(nil)
-		case err != nil && x.conn.InputLimitReached():
+		case err != nil && x.Conn.InputLimitReached():
 			return s.Admission.TooLarge()
 		case err != nil:
 			return x.finishBody(err)
@@ -422,25 +423,25 @@ func (x *completion) readBody(ctx *fasthttp.RequestCtx) *apierror.Error {
 // finishBody records the outcome of reading the body, and converts its error for the client.
 func (x *completion) finishBody(err error) *apierror.Error {
 	if err == nil {
-		x.bodyRead = true
+		x.BodyRead = true
 		return nil
 	}
-	x.disconnected = x.conn.Disconnected() // a client that has only closed its sending side still reads the error
+	x.Disconnected = x.Conn.Disconnected() // a client that has only closed its sending side still reads the error
 	return readError(x.server, err)
 }
 
 // leavesBodyUnread reports whether too much of the client's body is unread for the connection to be worth keeping.
-func (d *delivery) leavesBodyUnread(ctx *fasthttp.RequestCtx) bool {
+func (x *completion) leavesBodyUnread(ctx *fasthttp.RequestCtx) bool {
 	length := ctx.Request.Header.ContentLength()
-	return !d.bodyRead && (length < 0 || length > endpoint.SmallBody)
+	return !x.BodyRead && (length < 0 || length > endpoint.SmallBody)
 }
 
 // findReferences finds what the request refers to that a provider stores. It fails if the client has not made it.
 func (x *completion) findReferences() *apierror.Error {
 	x.References.Find(x.Request, x.API.API, x.API.ID)
-	x.watcher.Start()
-	e := x.References.LookUp(&x.watcher, x.server.owners, x.record.Key, x.Request, x.generation.storesAtProviders())
-	if gone := x.watcher.Finish(); gone != nil {
+	x.Watcher.Start()
+	e := x.References.LookUp(&x.Watcher, x.server.owners, x.record.Key, x.Request, x.generation.storesAtProviders())
+	if gone := x.Watcher.Finish(); gone != nil {
 		return failure.ForClient(gone)
 	}
 	return checkBackground(x, e)
@@ -457,9 +458,9 @@ func (x *completion) recordOrigin() {
 // orderTargets decides the order in which the targets are tried.
 func (x *completion) orderTargets(ctx context.Context, head *fasthttp.RequestHeader, now time.Time) error {
 	x.describeRouting(head)
-	x.watcher.Start()
+	x.Watcher.Start()
 	err := x.Policy.Decide(ctx, &x.routed.request, now, &x.routed.decision)
-	if gone := x.watcher.Finish(); gone != nil {
+	if gone := x.Watcher.Finish(); gone != nil {
 		return gone
 	}
 	d, s := &x.routed.decision, x.server

@@ -43,6 +43,7 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/internal/background"
 	"github.com/sluice-gateway/sluice/proxy/internal/buffers"
 	"github.com/sluice-gateway/sluice/proxy/internal/capacity"
+	"github.com/sluice-gateway/sluice/proxy/internal/delivery"
 	"github.com/sluice-gateway/sluice/proxy/internal/downstream"
 	"github.com/sluice-gateway/sluice/proxy/internal/exchange"
 	"github.com/sluice-gateway/sluice/proxy/internal/failure"
@@ -69,6 +70,7 @@ const readBuffer = 32 << 10
 // Server is a gateway. Create it with New; Serve serves a listener until Shutdown or Close.
 type Server struct {
 	exchange.Services
+	deliveries delivery.Services
 	random     func() uint64
 	version    string
 	logDropped func() int64
@@ -137,7 +139,7 @@ func New(ctx context.Context, o Options) (*Server, error) {
 		node: o.Node, lifetime: lifetime{started: cfg, startedAt: o.Now(), refusals: make(chan struct{}, maxRefusals)},
 		excessive: rate.Sometimes{Interval: time.Minute}, ratioLog: rate.Sometimes{Interval: time.Minute},
 	}
-	s.Panicked = s.logPanic
+	s.Panicked, s.deliveries = s.logPanic, delivery.Services{Now: o.Now, Metrics: s.metrics, TimedOut: &s.shutdownTimedOut}
 	machine := capacity.Detect()
 	if r := cfg.Responses; r.Memory > 0 {
 		size := int(r.Memory)

@@ -161,7 +161,7 @@ func (m *mirror) finish(x *completion) {
 	switch {
 	case m.compared.Empty():
 		return
-	case x.disconnected:
+	case x.Disconnected:
 		m.compared.Cancel(failure.ErrDisconnected)
 		return
 	}
