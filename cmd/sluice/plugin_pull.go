@@ -42,7 +42,7 @@ func newPluginPullCommand(o *options) *cobra.Command {
 		Long: "Pull a plugin from an OCI registry by tag or digest, write plugin.wasm to a directory, and options.json, README.md and\n" +
 			"LICENSE if they were pushed with it, and describe it. It is not needed to serve a plugin, which `sluice serve` pulls by its\n" +
 			"digest, but to read, test or mirror one.",
-		Example: "  sluice plugin pull oci://registry.example.com/acme/mine:1.2 mine\n  sluice plugin check mine/plugin.wasm",
+		Example: "  sluice plugin pull oci://registry.example.com/acme/mine:1.2 mine",
 		RunE: func(c *cobra.Command, args []string) error {
 			if len(args) != 2 {
 				return newUsageError(c, "`%s` takes a reference and a directory", c.CommandPath())

@@ -164,8 +164,8 @@ sluice() {
     for i in 1 2 3 4 5 6 7 8 9 10; do chat mine; done
     wait ${pids[gateway]}; pids[gateway]=; sluice serve;;
   'plugin build') command sluice "$@" 2>build.log || { cat build.log; grep -q 'is not installed' build.log && exit $NO_COMPILER; false; };;
-  'plugin push') ;; # needs a registry; TestPluginFromRegistry has one
-  'bundle push'|'bundle rollout'|'bundle inspect'|'bundle pull') ;; # as above; TestBundle has one
+  'plugin push'|'plugin inspect'|'plugin pull') ;; # needs a registry; TestPluginFromRegistry has one
+  'bundle push'|'bundle rollout'|'bundle inspect'|'bundle diff'|'bundle pull') ;; # as above; TestBundle has one
   'bundle sign') printf '[[teams]]\nname = "research"\n' >signed.toml; command sluice bundle sign signed.toml "${@:4}";;
   'requests --id') chat demo -H "x-request-id: $3"; command sluice "$@";;
   top*) command sluice "$@" --once;;
