@@ -143,7 +143,7 @@ func (x *completion) startAttempt(a *exchange.Attempt, index int, now time.Time,
 	provider := x.generation.providers[t.Provider]
 	x.record.Attempts++
 	if x.server.account.Keeps() {
-		x.record.Admitted = x.holds.AdmittedAt.Sub(x.record.Began)
+		x.record.Admitted, x.record.Hold = x.holds.AdmittedAt.Sub(x.record.Began), x.holds.Reserved().Cost
 		x.record.Tries = append(x.record.Tries, telemetry.Attempt{Provider: t.Provider, Target: t.Model, Why: why, Began: now, Plugin: provider.PluginUse(0)})
 		x.server.account.Recent.Attempt(&x.record)
 	}

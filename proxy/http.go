@@ -175,7 +175,7 @@ func (s *Server) serveCompletion(ctx *fasthttp.RequestCtx, to endpoint.ID, rest 
 		s.respondError(ctx, &x.record, x.API, failure.Shutdown())
 		return
 	}
-	x.Configuration, x.record.Generation = x.generation, x.generation.number
+	x.Configuration, x.record.Generation, x.record.Config = x.generation, x.generation.number, x.generation.config.Digest
 	e := x.accept(ctx, to, rest)
 	if e == nil && to.Service() == endpoint.TokenCount {
 		x.respondCount(ctx)

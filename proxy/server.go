@@ -124,9 +124,8 @@ type lifetime struct {
 // New builds the gateway that a configuration describes. It loads and compiles the plugins in use, and reports
 // everything that is wrong with them at once.
 func New(ctx context.Context, o Options) (*Server, error) {
-	if o.Log == nil {
-		o.Log = slog.New(slog.DiscardHandler)
-	}
+	metrics := telemetry.NewMetrics()
+	o.Log = telemetry.Guarded(cmp.Or(o.Log, slog.New(slog.DiscardHandler)), metrics)
 	if o.Now == nil {
 		o.Now = time.Now
 	}
@@ -135,7 +134,7 @@ func New(ctx context.Context, o Options) (*Server, error) {
 	}
 	cfg := o.Config
 	s := &Server{
-		Services: exchange.Services{Log: o.Log, Now: o.Now, Recorder: o.Recorder}, metrics: telemetry.NewMetrics(), version: o.Version, logDropped: o.LogDropped, random: o.Random,
+		Services: exchange.Services{Log: o.Log, Now: o.Now, Recorder: o.Recorder}, metrics: metrics, version: o.Version, logDropped: o.LogDropped, random: o.Random,
 		node: o.Node, lifetime: lifetime{started: cfg, startedAt: o.Now(), refusals: make(chan struct{}, maxRefusals)},
 		excessive: rate.Sometimes{Interval: time.Minute}, ratioLog: rate.Sometimes{Interval: time.Minute},
 	}
@@ -150,7 +149,7 @@ func New(ctx context.Context, o Options) (*Server, error) {
 	}
 	s.held, s.background = responses.NewMemory(machine.Share(responses.DefaultMaxSize), cfg.Responses.WebSocketAge, o.Now), newBackground(s, cfg)
 	s.APIs.Init(responses.Options{Sealer: newSealer(cfg), Memory: s.responses, ShowReasoning: cfg.Responses.ShowReasoning, Now: o.Now})
-	s.account = telemetry.Log{Logger: cmp.Or(o.AccessLog, o.Log), Now: o.Now, Metrics: s.metrics}
+	s.account = telemetry.Log{Logger: telemetry.Guarded(cmp.Or(o.AccessLog, o.Log), metrics), Now: o.Now, Metrics: s.metrics}
 	if cfg.Admin.Listen != "" {
 		s.account.Recent = telemetry.NewRecent(cfg.Admin.Requests)
 	}

@@ -116,7 +116,7 @@ func (m *mirror) copy(x *completion, to *routing.Shadow) {
 	c.holds.OpenCopy(s.newJournalID(), &x.holds)
 	c.record = telemetry.Record{
 		RequestID: x.record.RequestID, Trace: x.record.Trace, Key: x.record.Key, Model: x.record.Model, Provider: to.Target.Provider, Target: to.Target.Model,
-		Began: asked.Began, Attempts: 1, Stream: x.Stream, Path: x.record.Path, Team: x.record.Team, Series: x.record.Series, Generation: x.record.Generation, Shadow: true,
+		Began: asked.Began, Attempts: 1, Stream: x.Stream, Path: x.record.Path, Team: x.record.Team, Series: x.record.Series, Generation: x.record.Generation, Config: x.record.Config, Shadow: true,
 	}
 	if sampler := s.exporter.Sampler(); sampler != nil {
 		c.record.Span = sampler.Copy(&x.record.Span, s.random(), s.random(), asked.Began)

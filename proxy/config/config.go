@@ -57,6 +57,7 @@ type Options struct {
 // Config is a complete configuration. Options and Settings, which plugins can read, contain no credential.
 type Config struct {
 	Path       string   // as passed to Load or Parse
+	Digest     string   // SHA-256 of the main file and the included ones, one after another, in hexadecimal
 	Included   []string // included files, in the order in which they are merged, and the price list
 	PriceFile  string   // the operator's price list; "" if there is none
 	Folders    []string // folders that are searched for files to include
@@ -388,7 +389,7 @@ func Parse(name string, data []byte, o Options) (*Config, error) {
 	if len(d.errs) > 0 {
 		return nil, d.sortedErrors()
 	}
-	l.cfg.Warnings, l.cfg.Included, l.cfg.Folders = d.warnings.sorted(), d.files, d.folders
+	l.cfg.Warnings, l.cfg.Included, l.cfg.Folders, l.cfg.Digest = d.warnings.sorted(), d.files, d.folders, d.digest()
 	return l.cfg, nil
 }
 

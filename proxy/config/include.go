@@ -2,6 +2,8 @@ package config
 
 import (
 	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -32,6 +34,15 @@ func (d *document) begin(file string, data []byte) {
 	}
 	d.sources = append(d.sources, &source{file: file, base: base, data: data})
 	d.source = d.sources[len(d.sources)-1]
+}
+
+// digest returns the SHA-256 of all files, one after another.
+func (d *document) digest() string {
+	h := sha256.New()
+	for _, s := range d.sources {
+		h.Write(s.data)
+	}
+	return hex.EncodeToString(h.Sum(nil))
 }
 
 // sourceOf returns the file that contains an offset.

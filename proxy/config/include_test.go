@@ -1,6 +1,8 @@
 package config_test
 
 import (
+	"crypto/sha256"
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -269,5 +271,24 @@ func TestAdminAddressOfIncludedFile(t *testing.T) {
 	}
 	if address, err := config.AdminListen(c.Path, env()); address != "127.0.0.1:9999" || err != nil {
 		t.Errorf("address %q, %v", address, err)
+	}
+}
+
+// TestDigest checks that the digest is that of the file, and that it depends on included files.
+func TestDigest(t *testing.T) {
+	digest := func(files map[string]string) string {
+		c, _, err := loadFiles(t, files)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return c.Digest
+	}
+	const alone = "[server]\nmax_body = \"2MiB\"\n"
+	if got, want := digest(map[string]string{"gateway.toml": alone}), fmt.Sprintf("%x", sha256.Sum256([]byte(alone))); got != want {
+		t.Errorf("got %s, want %s", got, want)
+	}
+	const including = "include = [\"a.toml\"]\n"
+	if one := digest(map[string]string{"gateway.toml": including, "a.toml": alone}); one == digest(map[string]string{"gateway.toml": including, "a.toml": alone + "\n"}) {
+		t.Error("an included file does not change the digest")
 	}
 }

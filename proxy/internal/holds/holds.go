@@ -122,6 +122,9 @@ func (h *Holds) Reserve(now time.Time) *apierror.Error {
 	return e
 }
 
+// Reserved returns the cost that Reserve has reserved in budgets.
+func (h *Holds) Reserved() spend.Used { return spend.Used{Cost: h.request.Amount()} }
+
 // Estimate computes what a request may need at any of the targets. at is where the request's API has its token limit.
 func (h *Holds) Estimate(r clientapi.Request, at clientapi.LimitMembers, targets []routing.Target) {
 	m, n := h.model, &h.need

@@ -201,6 +201,10 @@ func (e *encoder) requestSpan(m *message, r *telemetry.Record) {
 	a.text(attrRouting, string(r.Route))
 	a.text(attrWarnings, r.Warnings)
 	a.number(attrGeneration, r.Generation)
+	a.text(attrConfigDigest, r.Config)
+	if r.Hold > 0 {
+		a.amount(attrHold, r.Hold)
+	}
 	a.bool(attrComplete, r.Complete)
 	a.count(attrAttempts, int64(r.Attempts))
 	if r.Priced {

@@ -46,6 +46,8 @@ const (
 	attrRouting          = "sluice.route"
 	attrWarnings         = "sluice.warnings"
 	attrGeneration       = "sluice.config.generation"
+	attrConfigDigest     = "sluice.config.digest"
+	attrHold             = "sluice.hold_usd"
 	attrPlugin           = "sluice.plugin"
 	attrPluginDigest     = "sluice.plugin.digest"
 	attrCode             = "sluice.code"

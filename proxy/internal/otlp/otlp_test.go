@@ -201,14 +201,14 @@ func TestExportsAnyRecord(t *testing.T) {
 	r := finished(e, "req_\xff")
 	r.Path, r.Tags, r.Status, r.Fuel = "/"+strings.Repeat("\xc3", 70_000), strings.Repeat("x", 1<<14), -1, 1<<62
 	r.Filters = []telemetry.FilterUse{{Plugin: telemetry.PluginUse{Name: "f", Digest: "ab"}, Decision: "passed"}, {Plugin: telemetry.PluginUse{Name: "g"}, Decision: "rejected"}}
-	r.Route = []byte("order a/one, b/two")
+	r.Route, r.Config, r.Hold = []byte("order a/one, b/two"), "c0ffee", 2_500_000_000
 	r.Tries[1].Plugin = telemetry.PluginUse{Name: "openai", Digest: "cd", Fuel: 5}
 	e.Record(r)
 	spans := decodeSpans(t, c.await(t).body)
 	got := attributesOf(spans[0])
 	for name, want := range map[string]string{
 		"sluice.request": "req_\uFFFD", "http.response.status_code": "-1", "sluice.fuel": fmt.Sprint(int64(1) << 62), "sluice.filters": "f@ab passed, g rejected",
-		"sluice.route": "order a/one, b/two", "sluice.tags": r.Tags, "http.route": "/\uFFFD",
+		"sluice.route": "order a/one, b/two", "sluice.tags": r.Tags, "sluice.config.digest": "c0ffee", "sluice.hold_usd": "2.5", "http.route": "/\uFFFD",
 	} {
 		if got[name] != want {
 			t.Errorf("%s = %.100q, want %.100q", name, got[name], want)

@@ -1,6 +1,7 @@
 package spend
 
 import (
+	"cmp"
 	"fmt"
 	"time"
 
@@ -66,6 +67,10 @@ func (h *Hold) Reserve(scopes Scopes, n *Need, now time.Time) *apierror.Error {
 	h.recorded = true
 	return nil
 }
+
+// Amount returns what is reserved in budgets: the most that the request can cost if one of them is strict, else its
+// probable cost.
+func (h *Hold) Amount() cost.Nano { return cmp.Or(h.held, h.estimate) }
 
 // Check returns the error that Reserve would return, but reserves and counts nothing and does not ask the store: what
 // other gateways have left counts as free.

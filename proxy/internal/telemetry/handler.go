@@ -1,6 +1,7 @@
 package telemetry
 
 import (
+	"context"
 	"io"
 	"log/slog"
 	"strconv"
@@ -8,6 +9,7 @@ import (
 	"time"
 
 	"github.com/sluice-gateway/sluice/proxy/internal/cost"
+	"github.com/sluice-gateway/sluice/proxy/internal/rescue"
 )
 
 // NewLogger returns a logger that writes text or JSON lines, byte for byte like the handlers of package slog. It
@@ -19,6 +21,38 @@ func NewLogger(out *Writer, json bool, level slog.Leveler) *slog.Logger {
 		h.Handler, h.json = slog.NewJSONHandler(out, o), true
 	}
 	return slog.New(h)
+}
+
+// Guarded returns a logger that drops the lines on which its handler panics, and counts them, because such a panic ends
+// the process on most goroutines that log. Handlers of NewLogger do not panic.
+func Guarded(l *slog.Logger, m *Metrics) *slog.Logger {
+	switch l.Handler().(type) {
+	case *handler, guarded:
+		return l
+	}
+	return slog.New(guarded{l.Handler(), m})
+}
+
+// guarded is a slog.Handler that does not panic.
+type guarded struct {
+	slog.Handler
+	metrics *Metrics
+}
+
+// Handle implements slog.Handler.
+func (g guarded) Handle(ctx context.Context, r slog.Record) error {
+	defer rescue.Recover(func(*rescue.Error) { g.metrics.Panic() })
+	return g.Handler.Handle(ctx, r)
+}
+
+// WithAttrs implements slog.Handler.
+func (g guarded) WithAttrs(a []slog.Attr) slog.Handler {
+	return guarded{g.Handler.WithAttrs(a), g.metrics}
+}
+
+// WithGroup implements slog.Handler.
+func (g guarded) WithGroup(name string) slog.Handler {
+	return guarded{g.Handler.WithGroup(name), g.metrics}
 }
 
 // handler is a slog.Handler with a fast path for requests.

@@ -103,7 +103,7 @@ func (c *Recent) claim(r *Record) bool {
 	if s.route == nil {
 		s.route, s.response, s.tries = s.routeRoom[:0], s.responseRoom[:0], s.triesRoom[:0]
 	}
-	s.used, s.seq, s.cause, s.route = true, 0, "", s.route[:0]
+	s.used, s.seq, s.cause, s.route = false, 0, "", s.route[:0] // until copy, the record is that of another request
 	r.slot = i + 1
 	return true
 }
@@ -134,7 +134,7 @@ func (s *slot) copy(r *Record) {
 	if r.Attempts > 0 {
 		s.response = append(s.response, r.ResponseID[:min(len(r.ResponseID), maxResponse)]...)
 	}
-	s.record = *r
+	s.used, s.record = true, *r
 	s.record.Tries, s.record.Filters, s.record.Route, s.record.ResponseID, s.record.Cause = nil, nil, nil, nil, nil
 	s.record.counted, s.record.slot = false, 0
 	for _, text := range [...]*string{&s.record.UpstreamID, &s.record.Tags, &s.record.Target, &s.record.Code} {
@@ -198,11 +198,14 @@ func (c *Recent) Abandon(r *Record) {
 	c.free = append(c.free, i)
 }
 
-// entry returns a copy of the slot's request.
-func (s *slot) entry() Entry {
-	e := Entry{Record: s.record, Seq: s.seq, CauseWas: s.cause, RouteWas: string(s.route)}
+// appendTo appends a copy of the slot's request. The record is copied straight to its place, because requests wait.
+func (s *slot) appendTo(entries []Entry) []Entry {
+	n := len(entries)
+	entries = slices.Grow(entries, 1)[:n+1]
+	e := &entries[n]
+	e.Record, e.Seq, e.CauseWas, e.RouteWas = s.record, s.seq, s.cause, string(s.route)
 	e.Tries, e.Filters, e.ResponseID = slices.Clone(s.tries), slices.Clone(s.filters), slices.Clone(s.response)
-	return e
+	return entries
 }
 
 // After returns the requests that a query selects among those that have ended after the one with the number seq: at most
@@ -237,7 +240,7 @@ func (c *Recent) After(seq uint64, q *RecentQuery) (entries []Entry, lost, last 
 		s := &c.slots[i]
 		s.mu.Lock()
 		if s.used && s.seq > seq && s.seq <= last {
-			entries = append(entries, s.entry())
+			entries = s.appendTo(entries)
 		} else {
 			lost++ // replaced meanwhile
 		}
@@ -285,25 +288,32 @@ func (c *Recent) Codes() (byCode map[string]int64, total int64) {
 
 // Select returns the requests that a query selects: those in flight, the last one first, and then those that have ended,
 // the last one first.
-func (c *Recent) Select(q *RecentQuery) (entries []Entry) {
+func (c *Recent) Select(q *RecentQuery) []Entry {
 	if c == nil {
 		return nil
 	}
-	pick := func(i int32, ended bool) {
-		s := &c.slots[i]
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		if s.used && (s.seq != 0) == ended && q.selects(s) {
-			entries = append(entries, s.entry())
-		}
+	entries, listed := c.selectInFlight(q)
+	return c.selectEnded(entries, listed, q)
+}
+
+// selectInFlight returns the requests in flight that a query selects, and in which slots they are.
+func (c *Recent) selectInFlight(q *RecentQuery) (entries []Entry, listed []bool) {
+	listed = make([]bool, len(c.slots))
+	if q.Before != 0 || q.State == StateEnded {
+		return nil, listed
 	}
-	if q.Before == 0 && q.State != StateEnded {
-		for i := range c.slots {
-			pick(int32(i), false)
-		}
-		slices.SortStableFunc(entries, func(a, b Entry) int { return b.Began.Compare(a.Began) })
-		entries = entries[:min(len(entries), q.Limit)]
+	for i := range c.slots {
+		n := len(entries)
+		entries = c.slots[i].appendIf(entries, q, false)
+		listed[i] = len(entries) > n
 	}
+	slices.SortStableFunc(entries, func(a, b Entry) int { return b.Began.Compare(a.Began) })
+	return entries[:min(len(entries), q.Limit)], listed
+}
+
+// selectEnded appends the requests that have ended and that a query selects. It leaves out those in listed slots, which
+// were in flight before.
+func (c *Recent) selectEnded(entries []Entry, listed []bool, q *RecentQuery) []Entry {
 	if q.State == StateInFlight {
 		return entries
 	}
@@ -317,7 +327,19 @@ func (c *Recent) Select(q *RecentQuery) (entries []Entry) {
 		if len(entries) >= q.Limit {
 			break
 		}
-		pick(i, true)
+		if !listed[i] {
+			entries = c.slots[i].appendIf(entries, q, true)
+		}
 	}
 	return entries
+}
+
+// appendIf appends the slot's request if it has ended, or is in flight, and a query selects it.
+func (s *slot) appendIf(entries []Entry, q *RecentQuery, ended bool) []Entry {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !s.used || (s.seq != 0) != ended || !q.selects(s) {
+		return entries
+	}
+	return s.appendTo(entries)
 }

@@ -53,6 +53,21 @@ func TestRecentKeepsTheLastRequests(t *testing.T) {
 	}
 }
 
+// TestRecentEndsMeanwhile has requests that end, and begin, while they are being listed.
+func TestRecentEndsMeanwhile(t *testing.T) {
+	c := telemetry.NewRecent(4)
+	a, b := telemetry.Record{RequestID: "a", Began: time.Unix(2, 0)}, telemetry.Record{RequestID: "b", Began: time.Unix(1, 0)}
+	c.Start(&a)
+	c.Start(&b)
+	entries := c.SelectWith(&telemetry.RecentQuery{Limit: 10}, func() {
+		c.End(&a)
+		c.End(&telemetry.Record{RequestID: "c"})
+	})
+	if got, want := ids(entries), []string{"a", "b", "c"}; !slices.Equal(got, want) {
+		t.Errorf("got %q, want %q: each once", got, want)
+	}
+}
+
 func TestRecentFullOfRequestsInFlight(t *testing.T) {
 	c := telemetry.NewRecent(2)
 	all := make([]telemetry.Record, 3)

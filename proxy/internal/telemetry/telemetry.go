@@ -47,6 +47,8 @@ type Record struct {
 	Route      []byte        // the routing decision as one line, if Recent keeps it; valid until Log.Request returns
 	Admitted   time.Duration // time until the request was admitted; 0 if it was not
 	Generation int64         // number of the configuration; 0 if none was used
+	Config     string        // Digest of the configuration
+	Hold       cost.Nano     // what was held of budgets when the request was admitted; 0 if nothing was
 	Warnings   string        // what was changed in the request, as in x-gateway-warning
 	Shadow     bool          // the request is a copy for a shadow target: it is neither logged nor counted
 	Rule       string        // the model's rule that selected the targets; "" if none did
@@ -105,15 +107,17 @@ type Log struct {
 // Keeps reports whether records, with their attempts, are read by more than the log and the metrics.
 func (l *Log) Keeps() bool { return l.Recent != nil || l.Export != nil }
 
-func (l *Log) keep(r *Record) {
+func (l *Log) export(r *Record) {
 	if l.Export != nil {
 		l.Export(r)
 	}
-	l.Recent.End(r)
 }
 
 // Copy keeps the record of a copy for a shadow target, which has ended.
-func (l *Log) Copy(r *Record) { l.keep(r) }
+func (l *Log) Copy(r *Record) {
+	l.export(r)
+	l.Recent.End(r)
+}
 
 // Abandon stops counting and listing a request as in flight, unless Request was called for it.
 func (l *Log) Abandon(r *Record) {
@@ -132,6 +136,11 @@ func (l *Log) Request(r *Record) {
 		at = time.Now()
 	}
 	took := at.Sub(r.Began)
+	if l.Keeps() && !r.Unlogged {
+		r.Ended = at
+		r.endServed()
+		l.export(r) // decides whether there is a trace, which the metrics refer to
+	}
 	if l.Metrics != nil {
 		l.Metrics.request(r, took)
 	}
@@ -139,11 +148,7 @@ func (l *Log) Request(r *Record) {
 		l.Recent.Abandon(r)
 		return
 	}
-	if l.Keeps() {
-		r.Ended = at
-		r.endServed()
-		l.keep(r)
-	}
+	l.Recent.End(r)
 	level := r.Level()
 	h := l.Logger.Handler()
 	if !h.Enabled(context.Background(), level) {

@@ -160,14 +160,16 @@ func TestPanicWhileWaitingForProvider(t *testing.T) {
 	}
 }
 
-// TestPanicInLog panics while the request is logged, and checks that everything is released.
+// TestPanicInLog panics while the request is logged, and then at every line of the log, also those of goroutines without a
+// request. It checks that everything is released, and that the gateway serves.
 func TestPanicInLog(t *testing.T) {
 	provider := upstreamtest.New(t, upstreamtest.Script{upstreamtest.Loop(upstreamtest.ReadRequest(), upstreamtest.EventStream(),
 		upstreamtest.Chunk(text("Hello"), finish, "data: [DONE]\n\n"), upstreamtest.LastChunk())})
 	log := &panickingLog{}
 	g := proxytest.StartWith(t, configuration(provider.URL(), ""), func(o *proxy.Options) { o.Log = slog.New(log) })
 	admin := g.Admin(t)
-	for i, body := range []string{ask, askStream, `{"model":"nobody","messages":[]}`} {
+	bodies := []string{ask, askStream, `{"model":"nobody","messages":[]}`}
+	for i, body := range bodies {
 		log.armed.Store(true)
 		c := dial(t, g)
 		c.post(fmt.Sprint("logged-", i), body)
@@ -179,17 +181,27 @@ func TestPanicInLog(t *testing.T) {
 			return m.Sum("sluice_panics_total") == float64(i+1) && m.Sum("sluice_completions_in_flight")+m.Sum("sluice_streams_in_flight")+m.Sum("sluice_client_connections") == 0
 		})
 	}
+	log.always.Store(true)
+	if err := g.Reload(t, configuration(provider.URL(), "")+"\n# changed"); err != nil {
+		t.Error(err)
+	}
+	for _, body := range bodies {
+		if r := g.Chat(t, body); r.Status >= 500 {
+			t.Errorf("status %d: %s", r.Status, r.Body)
+		}
+	}
+
 }
 
-// panickingLog panics once when it is armed and a request is logged.
+// panickingLog panics once when it is armed and a request is logged, or always.
 type panickingLog struct {
 	slog.Handler
-	armed atomic.Bool
+	armed, always atomic.Bool
 }
 
 func (l *panickingLog) Enabled(context.Context, slog.Level) bool { return true }
 func (l *panickingLog) Handle(_ context.Context, r slog.Record) error {
-	if r.Message == "request" && l.armed.CompareAndSwap(true, false) {
+	if r.Message == "request" && l.armed.CompareAndSwap(true, false) || l.always.Load() {
 		panic(panicSecret)
 	}
 	return nil

@@ -103,9 +103,12 @@ func TestRecords(t *testing.T) {
 		{"filters that pass and change", secret, "", up.Script{up.ReadRequest(), respondCanary()}, nil, 200, []string{"a 200"}, []string{"secrets passed", "blocklist changed"}},
 		{"filter that rejects", secret, "", nil, nil, 400, nil, []string{"blocklist rejected", "secrets not_called"}},
 		{"filter that rejects the response", askM, "", up.Script{up.ReadRequest(), respondCanary()}, nil, 400, []string{"a 200 blocked_phrase"}, []string{"blocklist rejected"}},
+		{"filter that fails and passes", `{"model":"m","messages":[{"role":"user","content":"! a prompt of some words"}]}`, "", up.Script{up.ReadRequest(), respondCanary()}, nil, 200, []string{"a 200"}, []string{"traps failed"}},
+		{"filter that fails and refuses", `{"model":"m","messages":[{"role":"user","content":"! a prompt of some words"}]}`, "", nil, nil, 502, nil, []string{"traps failed"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
+			traps := guestFile(t, "traps", "shared", trappingFilter()) + "[[filters]]\nplugin = \"traps\"\n"
 			scripts := []up.Script{c.a}
 			if c.name == "retry" {
 				scripts = append(scripts, up.Script{up.ReadRequest(), respondCanary()})
@@ -117,6 +120,8 @@ func TestRecords(t *testing.T) {
 			}
 			g := proxytest.Start(t, toml+map[string]string{
 				"filters that pass and change":     "[[filters]]\nplugin = \"secrets\"\n" + blocklist("mask", ""),
+				"filter that fails and passes":     traps + "on_failure = \"pass\"\n",
+				"filter that fails and refuses":    traps,
 				"filter that rejects":              blocklist("refuse", "") + "[[filters]]\nplugin = \"secrets\"\n",
 				"filter that rejects the response": "[[filters]]\nplugin = \"blocklist\"\non = [\"response\"]\noptions = { phrases = [\"text-canary\"], action = \"refuse\" }\n",
 			}[c.name])
