@@ -398,6 +398,7 @@ func (x *completion) finish() {
 	if x.mirror != nil {
 		x.mirror.finish(x)
 	}
+	endContent(x)
 	r.Ended = x.server.Now()
 	x.server.account.Request(r)
 	x.API.PutWorkspace(x.Workspace)

@@ -15,6 +15,7 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/internal/apierror"
 	"github.com/sluice-gateway/sluice/proxy/internal/exchange"
 	"github.com/sluice-gateway/sluice/proxy/internal/failure"
+	"github.com/sluice-gateway/sluice/proxy/internal/otlp/content"
 	"github.com/sluice-gateway/sluice/proxy/internal/routing"
 	"github.com/sluice-gateway/sluice/proxy/internal/spend"
 	"github.com/sluice-gateway/sluice/proxy/internal/telemetry"
@@ -151,6 +152,9 @@ func (x *completion) startAttempt(a *exchange.Attempt, index int, now time.Time,
 		Workspace: a.Workspace, Services: &x.server.Services, Exchange: &x.Exchange, Documents: &x.Documents, Memory: &x.holds.Reservation,
 		Provider: provider, Wait: x, SendCopies: x.mirror.sender(), Held: held,
 		Trial: exchange.Trial{Target: t, Ticket: ticket, Canary: x.routed.decision.Canary(index), Number: x.record.Attempts, Index: index, StartedAt: now},
+	}
+	if x.record.Content != nil {
+		a.Observe(content.NewRecorder(int(x.server.started.Telemetry.Content.Max)))
 	}
 	a.Entry = x.routed.decision.StartAttempt(index, why)
 	return ""

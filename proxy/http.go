@@ -186,6 +186,7 @@ func (s *Server) serveCompletion(ctx *fasthttp.RequestCtx, to endpoint.ID, rest 
 	case ctx.UserValue(warmUp{}) != nil:
 		e = x.completeEmpty()
 	default:
+		captureContent(x, &ctx.Request.Header)
 		e = x.tryTargets(&x.Watcher, &ctx.Request.Header)
 	}
 	if e != nil {

@@ -188,5 +188,5 @@ var atStart = []string{
 	"store.url", "store.ca", "store.prefix", "store.timeout", "store.share", "store.lease",
 	"telemetry.otlp", "telemetry.ca", "telemetry.headers", "telemetry.traces", "telemetry.trust", "telemetry.metrics",
 	"bundle.source", "bundle.keys", "bundle.every", "bundle.name", "bundle.tags", "bundle.trial", "bundle.min_requests", "bundle.max_errors", "bundle.max_ratio",
-	"telemetry.logs", "telemetry.names", "alerts.url", "alerts.ca", "alerts.secret",
+	"telemetry.logs", "telemetry.content", "telemetry.names", "alerts.url", "alerts.ca", "alerts.secret",
 }

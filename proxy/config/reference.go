@@ -163,6 +163,11 @@ var settings = []Setting{
 	{"telemetry.metrics", TypeTable, "", "", "Exports metrics. Unset means that they are only served at `/metrics`."},
 	{"telemetry.metrics.every", TypeDuration, "1s to 1h", `"15s"`, "Interval between two exports."},
 	{"telemetry.logs", TypeBool, "", "false", "Exports the access log as well."},
+	{"telemetry.content", TypeTable, "", "", "Traces with the texts of the prompt and the response: see [content](operations.md#content-in-traces). It must have `models` or `keys`; a trace must match both. Unset means none. Requests with `auth = \"none\"` never have content."},
+	{"telemetry.content.models", TypeStrings, "", "", "Models whose traces have content. `*` matches any characters. Unset means all, if `keys` is set."},
+	{"telemetry.content.keys", TypeStrings, "", "", "Names of client keys, or of principals, whose traces have content. `*` matches any characters. Unset means all, if `models` is set."},
+	{"telemetry.content.sample", TypeNumber, "0 to 1", "1", "Share of these traces that have content."},
+	{"telemetry.content.max", TypeSize, "1KiB to 1MiB", `"16KiB"`, "Maximum size of the prompt, and of the response. The rest is left out."},
 	{"telemetry.names", TypeStrings, `"genai-2026" or "1.37"`, `["genai-2026"]`, "Versions of OpenTelemetry's conventions for generative AI whose names are used: `genai-2026`, or `1.37`, which many dashboards still read. Both may be set, and then both names are exported."},
 
 	{"alerts", TypeTable, "", "", "Webhook for budgets that are nearly spent: see [alerts](operations.md#alerts). A change of its keys requires a restart."},

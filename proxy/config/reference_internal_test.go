@@ -254,6 +254,9 @@ func parseWith(t *testing.T, path, value string) (*Config, error) {
 			table["budgets"] = budgets
 		}
 	}
+	if strings.HasPrefix(path, "telemetry.content.") {
+		root["telemetry"] = map[string]any{"otlp": "http://localhost", "content": map[string]any{"models": []any{"*"}}}
+	}
 	if strings.HasPrefix(path, "bundle.") {
 		root["bundle"] = map[string]any{"source": "oci://localhost/a:a", "keys": []any{"RW"}, "secrets": map[string]any{"x": map[string]any{"hosts": []any{"a"}}}}
 	}

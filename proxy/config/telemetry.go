@@ -18,6 +18,7 @@ type Telemetry struct {
 	Trust   string        // TrustKeys or TrustNone
 	Metrics time.Duration // interval between exports of metrics; 0 exports none
 	Logs    bool          // whether the access log is exported
+	Content *Content      // which traces have the prompt and the response; nil for none
 	Names   []string      // versions of the conventions whose names are used: NamesGenAI2026, Names137
 }
 
@@ -26,6 +27,19 @@ type Traces struct {
 	Sample    float64 // share of requests, 0 to 1
 	Errors    float64 // share of requests that failed or needed another attempt, 0 to 1
 	PerSecond int     // maximum traces in a second
+}
+
+// Content configures which traces have the prompt and the response.
+type Content struct {
+	Models []Glob  // by ID
+	Keys   []Glob  // by name
+	Sample float64 // share of these traces, 0 to 1
+	Max    int64   // maximum bytes of the prompt, and of the response
+}
+
+// Applies reports whether traces of requests for a model, with a key, may have content.
+func (c *Content) Applies(model, key string) bool {
+	return slices.ContainsFunc(c.Models, func(g Glob) bool { return g.Match(model) }) && slices.ContainsFunc(c.Keys, func(g Glob) bool { return g.Match(key) })
 }
 
 // The values of Telemetry.Trust.
@@ -58,6 +72,7 @@ func (l *loader) telemetry(t table) {
 	}
 	metrics.finish()
 	c.Logs = t.bool("logs", false)
+	c.Content = l.content(t.table("content"))
 	c.Names = []string{NamesGenAI2026}
 	if elements, there := t.strings("names"); there {
 		c.Names = nil
@@ -77,6 +92,21 @@ func (l *loader) telemetry(t table) {
 		t.warn(n, "otlp", "is not set: nothing is exported")
 	}
 	t.finish()
+}
+
+// content reads telemetry.content, which must name models or keys.
+func (l *loader) content(t table) *Content {
+	c := &Content{Models: t.patterns("models"), Keys: t.patterns("keys"), Sample: t.share("sample", 1), Max: t.size("max", 16<<10, 1<<10, 1<<20)}
+	t.finish()
+	switch {
+	case !t.exists():
+		return nil
+	case !t.has("models") && !t.has("keys"):
+		t.fail(t.n, "", `must have models or keys; write models = ["*"] for all`)
+	case l.cfg.Server.Auth == AuthNone:
+		t.warn(t.n, "", `never applies: with auth = "none", traces have no content`)
+	}
+	return c
 }
 
 // collectorURL reads the base URL of the collector, to which /v1/traces and so on are appended.

@@ -36,6 +36,7 @@ traces  = { sample = 0.5, errors = 0.25, per_second = 7 }
 trust   = "none"
 metrics = { every = "1m" }
 logs    = true
+content = { models = ["debug-*"], keys = ["dev"], sample = 0.01, max = "4KiB" }
 names   = ["genai-2026", "1.37", "1.37"]
 `)
 	if err != nil {
@@ -44,7 +45,7 @@ names   = ["genai-2026", "1.37", "1.37"]
 	want := config.Telemetry{
 		OTLP: "https://collector.internal:4318", CA: "ca.pem", Headers: map[string]config.Secret{"authorization": "Bearer open-sesame", "x-tenant": "tenant-7"},
 		Traces: config.Traces{Sample: 0.5, Errors: 0.25, PerSecond: 7}, Trust: config.TrustNone,
-		Metrics: time.Minute, Logs: true, Names: []string{"genai-2026", "1.37"},
+		Metrics: time.Minute, Logs: true, Content: &config.Content{Models: []config.Glob{"debug-*"}, Keys: []config.Glob{"dev"}, Sample: 0.01, Max: 4 << 10}, Names: []string{"genai-2026", "1.37"},
 	}
 	if d := cmp.Diff(want, c.Telemetry); d != "" {
 		t.Errorf("telemetry (-want +got):\n%s", d)
@@ -72,6 +73,7 @@ func TestTelemetryErrors(t *testing.T) {
 		{"reserved header", collector + `headers = { Host = "x" }`, `3:20: telemetry.headers.Host: is not a header that can be set`},
 		{"missing file", collector + `headers = { x = { file = "none" } }`, `3:26: telemetry.headers.x.file: file does not exist`},
 		{"unknown names", collector + `names = ["1.30"]`, `3:10: telemetry.names: "1.30" is invalid: want genai-2026 or 1.37, did you mean "1.37"?`},
+		{"content of everything", collector + `content = { sample = 0.1 }`, `3:11: telemetry.content: must have models or keys; write models = ["*"] for all`},
 		{"no names", collector + `names = []`, `3:9: telemetry.names: must not be empty`},
 		{"certificates without TLS", "[telemetry]\notlp = \"http://c\"\nca = \"ca.pem\"", `3:6: telemetry.ca: can never apply: otlp does not begin with "https://"`},
 		{"endpoint", "[telemetry]\nendpoint = \"https://c\"", `2:1: telemetry.endpoint: unknown key, did you mean "otlp"?`},
@@ -89,7 +91,8 @@ func TestTelemetryErrors(t *testing.T) {
 		"[telemetry]\nlogs = true":                    "telemetry.otlp: is not set: nothing is exported",
 		"[telemetry]\notlp = \"http://c:4317\"":       "telemetry.otlp: has the port of OTLP over gRPC",
 		"[telemetry]\notlp = \"http://otlp.acme.io\"": "telemetry.otlp: traces, and the headers of requests, are sent without encryption",
-		"[alerts]\nurl = \"\"":                        "alerts.url: is not set: no alerts are posted",
+		"[server]\nauth = \"none\"\n[telemetry]\notlp = \"https://c\"\ncontent = { keys = [\"*\"] }": `telemetry.content: never applies: with auth = "none"`,
+		"[alerts]\nurl = \"\"": "alerts.url: is not set: no alerts are posted",
 	} {
 		c, err := parseTelemetry(t, text)
 		if err != nil || len(c.Warnings) != 1 || !strings.Contains(c.Warnings[0].Error(), want) {

@@ -58,8 +58,19 @@ func NewWorkspace(r clientapi.Renderer, chat bool, callID func(dst, id []byte) [
 	return w
 }
 
+// Observe makes a tap observe the response of the attempt that follows, as filters leave it. It belongs to the workspace
+// until the next call or PutWorkspace.
+func (w *Workspace) Observe(t response.Tap) {
+	t.SetNext(w.recorder)
+	w.filtered.Renderer = t
+}
+
+// Observer returns what Observe was called with last.
+func (w *Workspace) Observer() response.Renderer { return w.filtered.Renderer }
+
 // PutWorkspace clears w and puts it back into the pool.
 func (a *API) PutWorkspace(w *Workspace) {
+	w.filtered.Renderer = w.recorder
 	w.Writer.Reset(response.Options{})
 	w.Chain.Reset()
 	w.Translation.Reset()

@@ -289,6 +289,14 @@ func (e *encoder) attemptSpan(m *message, r *telemetry.Record, n int) {
 		if r.Priced {
 			a.amount(attrCost, r.Cost)
 		}
+		if c := r.Content; c != nil {
+			a.text(attrSystemText, string(c.System))
+			a.text(attrInput, string(c.Input))
+			a.text(attrOutput, string(c.Output))
+			if c.Cut {
+				a.bool(attrContentCut, true)
+			}
+		}
 	}
 	a.text(attrErrorType, s.code)
 }

@@ -22,6 +22,9 @@ const (
 	attrInputTokens  = "gen_ai.usage.input_tokens"
 	attrOutputTokens = "gen_ai.usage.output_tokens"
 	attrTokenType    = "gen_ai.token.type"
+	attrSystemText   = "gen_ai.system_instructions"
+	attrInput        = "gen_ai.input.messages"
+	attrOutput       = "gen_ai.output.messages"
 
 	// Only in genai-2026.
 	attrStream          = "gen_ai.request.stream"
@@ -48,6 +51,7 @@ const (
 	attrGeneration       = "sluice.config.generation"
 	attrConfigDigest     = "sluice.config.digest"
 	attrHold             = "sluice.hold_usd"
+	attrContentCut       = "sluice.content_cut"
 	attrPlugin           = "sluice.plugin"
 	attrPluginDigest     = "sluice.plugin.digest"
 	attrCode             = "sluice.code"

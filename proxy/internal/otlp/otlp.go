@@ -173,10 +173,11 @@ func (e *Exporter) Record(r *telemetry.Record) {
 		e.encoder.operations.observe(r, func(name string) string { return e.encoder.provider(name).system })
 	}
 	if e.senders[Traces] != nil && r.Span.Sampled {
-		e.traces.put(r, &e.senders[Traces].dropped[DroppedBuffer])
+		e.traces.put(r, &e.senders[Traces].dropped)
 	}
+	r.Content = nil
 	if e.senders[Logs] != nil && !r.Unlogged && !r.Shadow {
-		e.logs.put(r, &e.senders[Logs].dropped[DroppedBuffer])
+		e.logs.put(r, &e.senders[Logs].dropped)
 	}
 }
 
@@ -281,11 +282,12 @@ const (
 	DroppedExpired              // the collector could not be reached for too long
 	DroppedRejected             // the collector rejected it
 	DroppedRate                 // more traces than per_second
+	DroppedContent              // the content of a trace, which is exported without it, because that of others fills the queue
 	drops           = iota
 )
 
 // DropNames are the names of the reasons in metrics.
-var DropNames = [drops]string{DroppedBuffer: "buffer", DroppedExpired: "expired", DroppedRejected: "rejected", DroppedRate: "per_second"}
+var DropNames = [drops]string{DroppedBuffer: "buffer", DroppedExpired: "expired", DroppedRejected: "rejected", DroppedRate: "per_second", DroppedContent: "content"}
 
 // EachStats calls f with the counters of each signal that is exported.
 func (e *Exporter) EachStats(f func(Signal, Stats)) {
@@ -308,6 +310,10 @@ func (e *Exporter) EachStats(f func(Signal, Stats)) {
 // maxTries is the maximum number of attempts in a trace.
 const maxTries = 64
 
+// maxContent is the maximum number of bytes of content that wait for their export, and so that one request has.
+// Collectors accept 20 MiB.
+const maxContent = 8 << 20
+
 // queue holds copies of records until they are exported. It overwrites the oldest ones when it is full. put does not
 // block, and does not allocate once the memory for attempts has grown.
 type queue struct {
@@ -315,6 +321,7 @@ type queue struct {
 	slots []telemetry.Record
 	first int
 	n     int
+	size  int // bytes of the content of the records
 
 	wake chan struct{} // there are records
 	full chan struct{} // there is a batch
@@ -324,18 +331,24 @@ func (q *queue) init(size int) {
 	q.slots, q.wake, q.full = make([]telemetry.Record, size), make(chan struct{}, 1), make(chan struct{}, 1)
 }
 
-func (q *queue) put(r *telemetry.Record, dropped *atomic.Int64) {
+func (q *queue) put(r *telemetry.Record, dropped *[drops]atomic.Int64) {
 	q.mu.Lock()
 	if q.n == len(q.slots) {
+		q.size -= q.slots[q.first].Content.Size()
 		q.first = (q.first + 1) % len(q.slots)
 		q.n--
-		dropped.Add(1)
+		dropped[DroppedBuffer].Add(1)
 	}
 	at := &q.slots[(q.first+q.n)%len(q.slots)]
 	tries, filters := append(at.Tries[:0], r.Tries[:min(len(r.Tries), maxTries)]...), append(at.Filters[:0], r.Filters...)
 	route := append(at.Route[:0], r.Route...)
 	*at = *r
 	at.Tries, at.Filters, at.Route, at.ResponseID = tries, filters, route, nil
+	if q.size+r.Content.Size() > maxContent {
+		at.Content = nil
+		dropped[DroppedContent].Add(1)
+	}
+	q.size += at.Content.Size()
 	q.n++
 	n := q.n
 	q.mu.Unlock()
@@ -363,6 +376,7 @@ func (q *queue) take(batch []telemetry.Record) []telemetry.Record {
 		batch = batch[:n+1]
 		spare := batch[n] // the slot gets the memory of the batch's last record in exchange
 		batch[n] = *at
+		q.size -= at.Content.Size()
 		clear(spare.Tries[:cap(spare.Tries)])
 		clear(spare.Filters[:cap(spare.Filters)])
 		*at = telemetry.Record{Tries: spare.Tries[:0], Filters: spare.Filters[:0], Route: spare.Route[:0]}

@@ -15,14 +15,14 @@ import (
 func TestRecordDoesNotAllocate(t *testing.T) {
 	var q queue
 	q.init(16)
-	var dropped atomic.Int64
+	var dropped [drops]atomic.Int64
 	var o operations
 	r := &telemetry.Record{
 		Began: time.Unix(1_800_000_000, 0), Path: "/v1/messages", Stream: true,
 		Tries:   []telemetry.Attempt{{Provider: "a", Target: "one", Code: "upstream_error"}, {Provider: "b", Target: "two", First: time.Second}},
 		Filters: []telemetry.FilterUse{{Decision: "passed"}}, Route: []byte("order a/one, b/two"),
 	}
-	e := &Exporter{sampler: newSampler(&telemetryTraces, &dropped)}
+	e := &Exporter{sampler: newSampler(&telemetryTraces, &dropped[DroppedRate])}
 	record := func() {
 		r.Span = e.sampler.Begin(traceparent, 1, 2, r.Began)
 		e.sampler.Finish(r, r.Began)
@@ -36,9 +36,9 @@ func TestRecordDoesNotAllocate(t *testing.T) {
 		t.Errorf("%v allocations", n)
 	}
 	batch := q.take(make([]telemetry.Record, 0, maxBatch))
-	if len(batch) != 16 || dropped.Load() < 100 || !slices.Equal(batch[15].Tries, r.Tries) || &batch[15].Tries[0] == &batch[14].Tries[0] ||
+	if len(batch) != 16 || dropped[DroppedBuffer].Load() < 100 || !slices.Equal(batch[15].Tries, r.Tries) || &batch[15].Tries[0] == &batch[14].Tries[0] ||
 		&batch[15].Filters[0] == &batch[14].Filters[0] || string(batch[15].Route) != string(r.Route) || &batch[15].Route[0] == &r.Route[0] {
-		t.Errorf("%d records, %d dropped, %v", len(batch), dropped.Load(), batch[0].Tries)
+		t.Errorf("%d records, %d dropped, %v", len(batch), dropped[DroppedBuffer].Load(), batch[0].Tries)
 	}
 	var none *Exporter
 	if n := testing.AllocsPerRun(100, func() { none.Record(r) }); n > 0 {
@@ -70,14 +70,42 @@ func FuzzResponse(f *testing.F) {
 
 // BenchmarkTrace measures what a trace with two attempts costs: on the request's goroutine (record), and on that of the
 // Exporter (encode).
+// TestContentIsBounded queues more content than may wait, and records that take the place of others.
+func TestContentIsBounded(t *testing.T) {
+	var q queue
+	q.init(16)
+	var dropped [drops]atomic.Int64
+	r := &telemetry.Record{Content: &telemetry.Content{Input: make([]byte, 1<<20)}}
+	put := func(n int) {
+		for range n {
+			q.put(r, &dropped)
+		}
+	}
+	put(10)
+	if q.size != maxContent || dropped[DroppedContent].Load() != 2 {
+		t.Errorf("%d bytes wait, and %d contents are dropped; want 8 MiB and 2", q.size, dropped[DroppedContent].Load())
+	}
+	put(10) // the first 4 lose their places to the last ones
+	if q.size != maxContent || dropped[DroppedContent].Load() != 2+6 || dropped[DroppedBuffer].Load() != 4 {
+		t.Errorf("%d bytes wait, and %d contents and %d records are dropped", q.size, dropped[DroppedContent].Load(), dropped[DroppedBuffer].Load())
+	}
+	if n := len(q.take(make([]telemetry.Record, 0, 16))); n != 16 || q.size != 0 {
+		t.Errorf("%d records are taken, and %d bytes wait", n, q.size)
+	}
+	put(1)
+	if q.size != 1<<20 {
+		t.Errorf("%d bytes wait, want one content", q.size)
+	}
+}
+
 func BenchmarkTrace(b *testing.B) {
 	r := telemetry.Record{
 		Began: time.Unix(1_800_000_000, 0), Ended: time.Unix(1_800_000_001, 0), RequestID: "req_0123456789abcdef", Method: "POST", Path: "/v1/messages", Key: "key",
 		Status: 200, Model: "m", Provider: "b", Target: "two", Attempts: 2, Complete: true, Priced: true, Cost: 1e6,
 		Tries: []telemetry.Attempt{{Provider: "a", Target: "one", Code: "overloaded", Status: 503}, {Provider: "b", Target: "two", Status: 200}},
 	}
-	var dropped atomic.Int64
-	s := newSampler(&telemetryTraces, &dropped)
+	var dropped [drops]atomic.Int64
+	s := newSampler(&telemetryTraces, &dropped[DroppedRate])
 	r.Span = s.Begin(traceparent, 1, 2, r.Began)
 	b.Run("record", func(b *testing.B) {
 		var q queue

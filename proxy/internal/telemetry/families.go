@@ -178,7 +178,7 @@ var (
 
 	ExportUp      = family("telemetry_up", Gauge, "1 if the collector has accepted the last export of the signal, or nothing has been exported yet.", "signal")
 	ExportSent    = family("telemetry_exported_total", Counter, "Requests (signals traces and logs) or data points (metrics) that the collector has accepted.", "signal")
-	ExportDropped = family("telemetry_dropped_total", Counter, "Requests or data points that were not exported. reason is buffer (the collector did not keep up), expired (it could not be reached for minutes), rejected (it did not accept them) or per_second (the limit of traces).", "signal", "reason")
+	ExportDropped = family("telemetry_dropped_total", Counter, "Requests or data points that were not exported. reason is buffer (the collector did not keep up), expired (it could not be reached for minutes), rejected (it did not accept them), per_second (the limit of traces) or content (what traces were exported without).", "signal", "reason")
 
 	Alerts = family("alerts_total", Counter, "Alerts for the webhook of [alerts]. outcome is delivered, failed (the receiver rejected it or could not be reached) or dropped (too many were waiting).", "outcome")
 

@@ -19,6 +19,23 @@ type SpanContext struct {
 	Link *SpanContext
 }
 
+// Content is what a request's trace has of its prompt and its response. The three texts are in the JSON of
+// OpenTelemetry's conventions, without credentials; each is empty if there is none.
+type Content struct {
+	System []byte // instructions
+	Input  []byte // messages of the request, as filters have left them
+	Output []byte // messages of the response, as filters have left them
+	Cut    bool   // something is left out, because the maximum was reached
+}
+
+// Size returns the number of bytes. A nil Content has none.
+func (c *Content) Size() int {
+	if c == nil {
+		return 0
+	}
+	return len(c.System) + len(c.Input) + len(c.Output)
+}
+
 // Valid reports whether the request has a trace.
 func (c *SpanContext) Valid() bool { return c.TraceID != [16]byte{} }
 

@@ -2,7 +2,8 @@
 //
 // It owns the fields of a Record, how they are logged, counted and kept (Recent), and the metrics' names, types, labels and help
 // (families.go). It does not decide when a request ends: package proxy calls Log.Request exactly once per request.
-// Package admin serves the metrics. A Record must not contain a credential, a prompt or a response.
+// Package admin serves the metrics. A Record must not contain a credential. Its Content, which only traces have, is all that
+// it may contain of a prompt or a response.
 //
 // Concurrency: everything is safe for concurrent use, except that a Record belongs to its request until Log.Request.
 package telemetry
@@ -76,6 +77,10 @@ type Record struct {
 	Tags          string // tags set by filters, separated by commas
 
 	Cause error // for the log only
+
+	// Content is nil unless the configuration asks for it. Whoever exports the trace takes it out of the record, so
+	// that no other reader has it.
+	Content *Content
 
 	Unlogged bool // counted but not logged, because the log already has a line for a similar request
 
