@@ -111,6 +111,7 @@ func (b *builder) fill(ctx context.Context, g, old *generation) error {
 			tokens = g.tokens
 		}
 		g.keys = access.New(cfg.Keys, tokens)
+		g.authorize = identity.NewAuthorizer(cfg, b.log, b.now)
 	}
 	if g.accounts, err = b.books.Accounts(cfg); err != nil {
 		return err

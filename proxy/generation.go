@@ -31,6 +31,7 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/internal/routing/catalog"
 	"github.com/sluice-gateway/sluice/proxy/internal/routing/policies"
 	"github.com/sluice-gateway/sluice/proxy/internal/spend"
+	"github.com/sluice-gateway/sluice/proxy/internal/telemetry"
 	"github.com/sluice-gateway/sluice/proxy/internal/upstream"
 	"github.com/sluice-gateway/sluice/proxy/internal/upstream/credential"
 	"github.com/sluice-gateway/sluice/sdk/abi"
@@ -41,8 +42,9 @@ import (
 // reference closes the generation.
 type generation struct {
 	config    *config.Config
-	keys      *access.Keys       // nil if authentication is disabled
-	tokens    *identity.Verifier // nil without [[issuers]]
+	keys      *access.Keys         // nil if authentication is disabled
+	tokens    *identity.Verifier   // nil without [[issuers]] and client certificates
+	authorize *identity.Authorizer // nil without [authorization]
 	accounts  *spend.Accounts
 	catalog   *catalog.Catalog
 	plugins   *plugin.Set
@@ -104,6 +106,7 @@ func (g *generation) close() {
 		}
 	}
 	part(g.tokens.Close)
+	part(g.authorize.Close)
 	part(func() { g.open.remove(g) })
 	if g.plugins != nil {
 		part(g.plugins.Close)
@@ -117,6 +120,22 @@ func (g *generation) arrival(h *fasthttp.RequestHeader, to endpoint.ID, now time
 	return admission.Arrival{
 		Head: h, Now: now, API: endpoint.GuessAPI(h), HasBody: to.HasBody(), Keys: g.keys, KeyHeaders: endpoint.KeyHeaders(h, g.config.Server.KeyHeaders),
 	}
+}
+
+// authorizeRequest asks the service of [authorization], if there is one, about a request whose client is known. It returns
+// the key with what the verdict says of it, and sets the user if the verdict names one.
+func (g *generation) authorizeRequest(r *telemetry.Record, key *access.Key, user *access.User, now time.Time) (*access.Key, *apierror.Error) {
+	if g.authorize == nil {
+		return key, nil
+	}
+	by, name, e := g.authorize.Authorize(key, identity.Question{Method: r.Method, Path: r.Path, Model: r.Model, Principal: key.Name()}, now)
+	if e != nil {
+		return key, e
+	}
+	if r.Team = by.Team(); name != "" && by.Users() != nil {
+		*user = by.NamedUser(name, g.config.Router.Salt)
+	}
+	return by, nil
 }
 
 // missingModel returns the error for a model that does not exist or that the key may not use.

@@ -318,6 +318,9 @@ func (s *Server) serveLocal(ctx *fasthttp.RequestCtx, r *telemetry.Record, to en
 	if e != nil {
 		return nil, e
 	}
+	if key, e = g.authorizeRequest(r, key, new(access.User), r.Began); e != nil {
+		return nil, e
+	}
 	var body []byte
 	switch to.Service() {
 	case endpoint.ModelList:

@@ -109,6 +109,9 @@ func (x *completion) accept(ctx *fasthttp.RequestCtx, to endpoint.ID, rest []byt
 		return x.generation.missingModel(&ctx.Request.Header, key, facts.Model, ok)
 	}
 	x.Model, x.record.Model = m, m.ID
+	if x.Key, e = x.generation.authorizeRequest(&x.record, key, &x.User, s.Now()); e != nil {
+		return e
+	}
 	if m.Kinds&x.API.Kind == 0 {
 		return modellist.WrongKind(m, x.API.Kind)
 	}
@@ -130,7 +133,7 @@ func (x *completion) accept(ctx *fasthttp.RequestCtx, to endpoint.ID, rest []byt
 	if len(x.Policy.Targets) == 0 {
 		return modellist.NotFound(facts.Model)
 	}
-	x.holds.Open(s.newJournalID(), x.generation.accounts, key, x.User, m, s.Now())
+	x.holds.Open(s.newJournalID(), x.generation.accounts, x.Key, x.User, m, s.Now())
 	if x.record.User = x.User.Name; x.holds.User().IsOther() {
 		x.record.User = spend.OtherUsers
 	}

@@ -239,6 +239,9 @@ func (t *table) dollars(name string) cost.Nano {
 // checkScopes checks that each limit and each budget can apply.
 func (l *loader) checkScopes() {
 	l.checkShared()
+	if l.cfg.Authorization.URL != "" && l.cfg.Server.Auth == AuthNone {
+		l.d.errs = append(l.d.errs, newError(l.d.file, Position{}, "authorization", `can never apply: server.auth is "none"`))
+	}
 	teams := make(map[string]bool) // that keys belong to
 	for i := range l.cfg.Keys {
 		teams[l.cfg.Keys[i].Team] = true

@@ -12,7 +12,7 @@ import (
 type Changes struct {
 	Teams, Keys, Issuers, Plugins, Providers, Models Change
 
-	Members    []string // changed keys of [server], [admin], [responses], [store], [telemetry] and [alerts], such as "server.max_body"
+	Members    []string // changed keys of [server], [admin], [responses], [store], [telemetry], [alerts] and [authorization], such as "server.max_body"
 	Router     bool
 	Filters    bool
 	Identities bool
@@ -54,7 +54,7 @@ func (c *Config) Since(old *Config) Changes {
 			return reflect.DeepEqual(a, b)
 		}),
 		Members: slices.Concat(members("server", old.Server, c.Server), members("admin", old.Admin, c.Admin), members("responses", old.Responses, c.Responses), storeMembers(old.Store, c.Store),
-			members("telemetry", old.Telemetry, c.Telemetry), members("alerts", old.Alerts, c.Alerts), bundleMembers(old.Bundle, c.Bundle)),
+			members("telemetry", old.Telemetry, c.Telemetry), members("alerts", old.Alerts, c.Alerts), members("authorization", old.Authorization, c.Authorization), bundleMembers(old.Bundle, c.Bundle)),
 		Router: !sameRouter(old.Router, c.Router),
 		Identities: !slices.EqualFunc(old.Identities, c.Identities, func(a, b Identity) bool {
 			a.Pos = b.Pos

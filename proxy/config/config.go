@@ -56,22 +56,21 @@ type Options struct {
 
 // Config is a complete configuration. Options and Settings, which plugins can read, contain no credential.
 type Config struct {
-	Path       string   // as passed to Load or Parse
-	Digest     string   // SHA-256 of the main file and the included ones, one after another, in hexadecimal
-	Included   []string // included files, in the order in which they are merged, and the price list
-	PriceFile  string   // the operator's price list; "" if there is none
-	Folders    []string // folders that are searched for files to include
-	Server     Server
-	Admin      Admin
-	Responses  Responses
-	Store      Store
-	Telemetry  Telemetry
-	Alerts     Alerts
-	Teams      []Team
-	Keys       []Key
-	Issuers    []Issuer
-	Identities []Identity // in the order in which they are tried
-	Plugins    []Plugin   // declared plugins, and bundled plugins that are referred to
+	Path      string   // as passed to Load or Parse
+	Digest    string   // SHA-256 of the main file and the included ones, one after another, in hexadecimal
+	Included  []string // included files, in the order in which they are merged, and the price list
+	PriceFile string   // the operator's price list; "" if there is none
+	Folders   []string // folders that are searched for files to include
+	Server    Server
+	Admin     Admin
+	Responses Responses
+	Store     Store
+	Telemetry Telemetry
+	Alerts    Alerts
+	Teams     []Team
+	Keys      []Key
+	Identification
+	Plugins    []Plugin // declared plugins, and bundled plugins that are referred to
 	Registries []Registry
 	Bundle     *Bundle // nil if the node follows no bundle
 	Providers  []Provider
@@ -449,6 +448,7 @@ func (l *loader) load(root table) {
 	l.keys(root.tables("keys"))
 	l.issuers(root.tables("issuers"))
 	l.identities(root.tables("identities"))
+	l.authorization(root.table("authorization"))
 	l.pluginTables(root.table("plugins"))
 	providers := root.table("providers")
 	l.providerTables(providers)

@@ -10,6 +10,13 @@ import (
 	"unicode/utf8"
 )
 
+// Identification is how clients other than keys are identified, and who decides about requests of all.
+type Identification struct {
+	Issuers       []Issuer
+	Identities    []Identity // in the order in which they are tried
+	Authorization Authorization
+}
+
 // Issuer is an entry of [[issuers]]: an identity provider whose tokens clients may present instead of a key.
 type Issuer struct {
 	Name      string
@@ -72,6 +79,30 @@ const (
 	maxTemplate   = 256
 )
 
+// Authorization is the table [authorization]: a service that decides about requests which have been authenticated.
+type Authorization struct {
+	URL     string // "" if no service is asked
+	Timeout time.Duration
+	Allow   bool // requests are allowed while the service cannot be asked
+}
+
+// authorization reads [authorization].
+func (l *loader) authorization(t table) {
+	if !t.exists() {
+		return
+	}
+	a := &l.cfg.Authorization
+	if text, n := t.required("url"); n != nil {
+		a.URL = text
+		t.checkIssuerURL(n, "url", "verdicts in transit can let anybody in")
+	}
+	a.Timeout = t.duration("timeout", 200*time.Millisecond, 10*time.Millisecond, 10*time.Second)
+	if _, n := t.required("on_failure"); n != nil {
+		a.Allow = t.choice("on_failure", "deny", "allow") == "allow"
+	}
+	t.finish()
+}
+
 // issuers reads [[issuers]].
 func (l *loader) issuers(tables []table) {
 	if len(tables) > maxIssuers {
@@ -107,14 +138,14 @@ func (l *loader) issuers(tables []table) {
 		case jwks != nil && jwks.kind != kindTable:
 			if text, n := t.text("jwks"); n != nil {
 				s.JWKS = text
-				t.checkIssuerURL(n, "jwks")
+				t.checkIssuerURL(n, "jwks", canSign)
 			}
 		}
 		file.finish()
 		if text, n := t.required("url"); n != nil {
 			s.URL = text
 			if s.JWKS == "" && s.File == "" {
-				t.checkIssuerURL(n, "url")
+				t.checkIssuerURL(n, "url", canSign)
 			}
 			// Two issuers with the same URL would be ambiguous: a token names its issuer only by that.
 			if first, twice := urls[text]; twice {
@@ -129,16 +160,18 @@ func (l *loader) issuers(tables []table) {
 	}
 }
 
-// checkIssuerURL checks a URL that keys are fetched from. Whoever can change them in transit can sign tokens, so plain
-// HTTP is allowed only on this machine.
-func (t *table) checkIssuerURL(n *node, name string) {
+// canSign is why keys need HTTPS.
+const canSign = "the keys in transit can sign tokens"
+
+// checkIssuerURL checks a URL that keys or verdicts are fetched from. why is why plain HTTP is allowed only on this machine.
+func (t *table) checkIssuerURL(n *node, name, why string) {
 	u, err := url.Parse(n.text)
 	switch {
 	case err != nil || checkPrintable(n.text) != nil || u.Host == "" || u.User != nil || u.Fragment != "" || u.Path != "" && path.Clean(u.Path) != strings.TrimRight(u.Path, "/") && u.Path != "/":
 		t.fail(n, name, "%s is not a valid URL", show(n))
 	case u.Scheme == "http" && loopback(u.Hostname()+":0"):
 	case u.Scheme != "https":
-		t.fail(n, name, "%s: must start with https://, because whoever can change the keys in transit can sign tokens", show(n))
+		t.fail(n, name, "%s: must start with https://, because whoever can change %s", show(n), why)
 	}
 }
 

@@ -28,6 +28,9 @@ func TestIdentityErrors(t *testing.T) {
 		{"an unknown team", okta + every + "team = \"red\"\n", "8:8: identities[0].team: unknown team \"red\"; declare teams with [[teams]]"},
 		{"team_default without a claim", "[[teams]]\nname = \"red\"\n" + okta + every + "team = \"red\"\nteam_default = \"red\"\n", "11:16: identities[0].team_default: can never apply: team contains no claim"},
 		{"a pseudonym without a salt", okta + every + "pseudonym = true\n", "8:13: identities[0].pseudonym: needs salt in [router], which must be the same for all gateways"},
+		{"authorization without on_failure", okta + "[authorization]\nurl = \"https://a.example\"\n", "5:2: authorization.on_failure: is missing"},
+		{"authorization over plain HTTP", okta + "[authorization]\nurl = \"http://a.example\"\non_failure = \"deny\"\n", "6:7: authorization.url: \"http://a.example\": must start with https://, because whoever can change verdicts in transit can let anybody in"},
+		{"authorization of nobody", "[server]\nauth = \"none\"\n[authorization]\nurl = \"https://a.example\"\non_failure = \"deny\"\n", " authorization: can never apply: server.auth is \"none\""},
 		{"an empty condition", okta + every + "when = { claim = { groups = [] } }\n", "8:29: identities[0].when.claim.groups: must not be empty: nothing would match"},
 		{"an unknown condition", okta + every + "when = { group = [\"x\"] }\n", "8:10: identities[0].when.group: unknown key"},
 	} {

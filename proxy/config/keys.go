@@ -119,6 +119,16 @@ func (t *table) labels(name string) map[string]string {
 	return all
 }
 
+// ValidTags reports whether these may be the tags of a key.
+func ValidTags(tags map[string]string) bool {
+	for name, value := range tags {
+		if !isTag(name) || !isTag(value) {
+			return false
+		}
+	}
+	return len(tags) <= maxTags
+}
+
 // isTag reports whether s is valid as a tag or as its value.
 func isTag(s string) bool {
 	return s != "" && len(s) <= maxTag && strings.Trim(s, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-") == ""

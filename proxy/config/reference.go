@@ -226,6 +226,11 @@ var settings = []Setting{
 	{"identities[].tags", TypeTable, "", "", "Tags of the principals, for conditions and router plugins: `{ plan = \"gold\" }`. Names and values have up to 64 letters, digits, `.`, `_` or `-`."},
 	{"identities[].explain", TypeBool, "", "false", "Whether the principals may send `x-gateway-explain: 1`, which adds to the response how it was routed."},
 
+	{"authorization", TypeTable, "", "", "A service that is asked about each request whose client is known: see [external authorization](identity.md#external-authorization)."},
+	{"authorization.url", TypeString, "", "", "Required. URL that questions are posted to, which must begin with `https://`, or `http://` and a loopback address."},
+	{"authorization.timeout", TypeDuration, "10ms to 10s", `"200ms"`, "Time for a verdict to arrive."},
+	{"authorization.on_failure", TypeString, `"deny" or "allow"`, "", "Required. What happens to requests while the service cannot be asked, or does not respond with a verdict."},
+
 	{"bundle", TypeTable, "", "", "The bundle that the node follows: teams, keys, issuers, identities, plugins, providers, router, models and filters, which this file then cannot set. See [bundles](fleet.md#bundles)."},
 	{"bundle.source", TypeString, "", "", "Required. Tag of the rollout in a registry, such as `oci://registry.example.com/acme/fleet:prod`. A change requires a restart."},
 	{"bundle.keys", TypeStrings, "", "", "Required. Public keys, as minisign and `sluice bundle keygen` print them. Each of them can sign."},

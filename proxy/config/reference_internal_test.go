@@ -30,6 +30,7 @@ func TestReferenceHasEveryKey(t *testing.T) {
 			[[issuers]]
 			[[identities]]
 			budgets = [{ }]
+			[authorization]
 			[plugins.x]
 			[registries.x]
 			auth = { secret = { file = "f" } }
@@ -262,6 +263,9 @@ func parseWith(t *testing.T, path, value string) (*Config, error) {
 	}
 	if strings.HasPrefix(path, "providers.NAME.probe.") {
 		root["providers"].(map[string]any)["x"].(map[string]any)["probe"] = map[string]any{"read": []any{"waiting"}}
+	}
+	if strings.HasPrefix(path, "authorization.") {
+		root["authorization"] = map[string]any{"url": "https://a.example.com", "on_failure": "deny"}
 	}
 	if strings.HasPrefix(path, "issuers") || strings.HasPrefix(path, "identities") {
 		issuer := map[string]any{"name": "i", "url": "https://i.example.com", "audience": "a"}

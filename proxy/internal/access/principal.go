@@ -40,6 +40,21 @@ func Series(i int) string { return "identities[" + strconv.Itoa(i) + "]" }
 // of the configuration.
 func (k *Key) Principal() *config.Bounds { return k.principal }
 
+// With returns the key with a team and tags in place of its own, unless they are empty. Its limits and budgets stay.
+func (k *Key) With(team string, tags map[string]string) *Key {
+	if team == "" && len(tags) == 0 {
+		return k
+	}
+	changed := *k
+	if team != "" {
+		changed.team = team
+	}
+	if len(tags) > 0 {
+		changed.tags, changed.tagText = tags, formatTags(tags)
+	}
+	return &changed
+}
+
 // Account returns the name under which what the key uses is counted.
 func (k *Key) Account() string {
 	if k.principal != nil {

@@ -31,12 +31,17 @@ func (k *Key) FindUser(headers Headers, doc *jsondoc.Doc, salt string) (User, *a
 	case !config.PrincipalName(name):
 		return User{}, apierror.Invalid("invalid_user", from, "The name of the user has more than %d bytes, or characters that a name must not have.", config.MaxPrincipal)
 	}
+	return k.NamedUser(name, salt), nil
+}
+
+// NamedUser returns the user of this name of a key that has Users.
+func (k *Key) NamedUser(name, salt string) User {
 	of := "key\x00" + k.name
 	u := User{Name: name, Account: AccountHash(of, name)}
 	if k.users.Pseudonym {
 		u.Name = Pseudonym(salt, of, name)
 	}
-	return u, nil
+	return u
 }
 
 // findUser returns the name of the user, and where requests name it.

@@ -130,6 +130,18 @@ func FuzzToken(f *testing.F) {
 	})
 }
 
+func FuzzVerdict(f *testing.F) {
+	f.Add([]byte(`{"allow":true,"name":"ann","team":"red","tags":{"plan":"gold"},"ttl":60}`))
+	f.Add([]byte(`{"allow":false,"ttl":1e999}`))
+	f.Fuzz(func(t *testing.T, text []byte) {
+		now := time.Unix(1e9, 0)
+		v, err := parseVerdict(text, now)
+		if err == nil && (v.until.Sub(now) > maxVerdictTime || !v.until.IsZero() && v.until.Before(now)) {
+			t.Errorf("%q: until %v", text, v.until)
+		}
+	})
+}
+
 func FuzzKeySet(f *testing.F) {
 	f.Add([]byte(`{"keys":[{"kty":"OKP","crv":"Ed25519","x":"11qYAYKxCrfVS_7TyWQHOg7hcvPapiMlrwIaaPcHURo"}]}`))
 	f.Add([]byte(`{"keys":[{"kty":"RSA","n":"AQAB","e":"AQAB"}]}`))

@@ -93,7 +93,7 @@ func reasons(t *testing.T, metric string) (values []string) {
 
 // headings are the sections of docs/configuration.md, by the first part of a setting's path.
 var headings = map[string]string{
-	"include": "include", "server": "[server]", "admin": "[admin]", "responses": "[responses]", "store": "[store]", "telemetry": "[telemetry]", "alerts": "[alerts]", "pricing": "[pricing]", "teams": "[[teams]]", "keys": "[[keys]]", "issuers": "[[issuers]]", "identities": "[[identities]]", "plugins": "[plugins.NAME]",
+	"include": "include", "server": "[server]", "admin": "[admin]", "responses": "[responses]", "store": "[store]", "telemetry": "[telemetry]", "alerts": "[alerts]", "pricing": "[pricing]", "teams": "[[teams]]", "keys": "[[keys]]", "issuers": "[[issuers]]", "identities": "[[identities]]", "authorization": "[authorization]", "plugins": "[plugins.NAME]",
 	"registries": "[registries.NAME]", "bundle": "[bundle]", "providers": "[providers.NAME]", "models": "[[models]]", "filters": "[[filters]]", "router": "[router]",
 }
 
