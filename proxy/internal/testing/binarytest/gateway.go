@@ -57,6 +57,8 @@ type Line struct {
 	Error      string  `json:"error"`
 	Prompt     int64   `json:"prompt_tokens"`
 	Completion int64   `json:"completion_tokens"`
+	Cost       float64 `json:"cost"`
+	UnusedCost float64 `json:"unused_cost"`
 
 	Text string `json:"-"`
 }

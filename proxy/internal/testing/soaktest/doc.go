@@ -12,6 +12,7 @@
 //	ledger.go    compares the results of clients and the access log with the plans
 //	traffic.go   sends requests at a constant rate
 //	reload.go    replaces the configuration during a run
+//	compare.go   compares what the access log, recent requests, the ledger, metrics and traces say
 //	report.go    prints results
 //
 // All functions and methods are safe for concurrent use.

@@ -8,6 +8,7 @@ import (
 	"sync"
 
 	"github.com/sluice-gateway/sluice/proxy/internal/testing/binarytest"
+	"github.com/sluice-gateway/sluice/proxy/internal/testing/figures"
 )
 
 // ledger holds an entry for each request until both the client's result and the access log line are known. Then it
@@ -18,7 +19,14 @@ type ledger struct {
 	mu    sync.Mutex
 	open  map[uint64]*entry
 	lines int // number of access log lines
+
+	// What the log says about all requests for each model, and about those that the ledger has: those with an attempt,
+	// among whose errors disconnected clients are not.
+	logged, booked figures.ByModel
 }
+
+// statusDisconnected is the status of requests whose clients disconnected.
+const statusDisconnected = 499
 
 // entry is a request that has not been checked yet.
 type entry struct {
@@ -40,7 +48,9 @@ type clientResult struct {
 	err      error  // unexpected error
 }
 
-func newLedger(r *Run) *ledger { return &ledger{run: r, open: map[uint64]*entry{}} }
+func newLedger(r *Run) *ledger {
+	return &ledger{run: r, open: map[uint64]*entry{}, logged: figures.ByModel{}, booked: figures.ByModel{}}
+}
 
 // add adds an entry for a request.
 func (l *ledger) add(p *Plan) *entry {
@@ -82,6 +92,13 @@ func (l *ledger) recordClient(p *Plan, s clientResult) {
 func (l *ledger) recordLine(line *binarytest.Line) {
 	l.mu.Lock()
 	l.lines++
+	if line.Model != "" {
+		dollars := line.Cost + line.UnusedCost
+		l.logged.Add(line.Model, line.Code != "", line.Prompt, line.Completion, dollars)
+		if line.Attempts > 0 {
+			l.booked.Add(line.Model, line.Code != "" && line.Status != statusDisconnected, line.Prompt, line.Completion, dollars)
+		}
+	}
 	text, ok := strings.CutPrefix(line.Request, idPrefix)
 	if !ok { // a request that is not HTTP has no ID of a client
 		l.mu.Unlock()
@@ -182,7 +199,7 @@ func (k requestKind) check(s *clientResult) string {
 // checkDisconnect returns the problem with the log line of a client that disconnected or stalled, or "".
 func (e *entry) checkDisconnect() string {
 	p, s, line := e.plan, e.client, e.line
-	gone := line.Status == 499 && line.Code == "client_closed_request" && !line.Complete
+	gone := line.Status == statusDisconnected && line.Code == "client_closed_request" && !line.Complete
 	finished := line.Status == 200 && line.Code == "" && line.Complete
 	switch {
 	case gone && !s.complete:

@@ -23,10 +23,12 @@ const (
 type Guest struct {
 	files   [2]string
 	digests [2]string
+	journal string // folder of the gateway's journal
 }
 
 // NewGuest writes the files of a module into a folder.
 func NewGuest(dir string, wasm []byte) (g Guest, err error) {
+	g.journal = filepath.Join(dir, "journal")
 	for i := range g.files {
 		if i > 0 {
 			// A custom section changes the digest.
@@ -47,17 +49,18 @@ func NewGuest(dir string, wasm []byte) (g Guest, err error) {
 func (r *Run) Configuration(g Guest, n int) string {
 	url, i := r.Provider.URL(), n&1
 	provider := func(name, plugin, base, more string) string {
-		return fmt.Sprintf("[providers.%s]\nplugin = %q\nbase_url = %q\ntimeout = { connect = \"2s\", first_byte = %q, idle = %q, total = \"5m\" }\n%s\n[[models]]\nid = %[1]q\ntargets = [{ provider = %[1]q, model = \"m\" }]\n",
+		return fmt.Sprintf("[providers.%s]\nplugin = %q\nbase_url = %q\ntimeout = { connect = \"2s\", first_byte = %q, idle = %q, total = \"5m\" }\n%s\n[[models]]\nid = %[1]q\npricing = { input = 1, output = 10 }\ntargets = [{ provider = %[1]q, model = \"m\" }]\n",
 			name, plugin, base, firstByteTimeout, idleTimeout, more)
 	}
 	return fmt.Sprintf("[server]\nmax_wrong_keys = 0\nheartbeat = \"500ms\"\nwrite_timeout = %q\nread_timeout = \"10s\"\nshutdown_timeout = \"20s\"\n[[keys]]\nname = \"soak\"\nsecret = %q\n", writeTimeout, clientKey) +
+		fmt.Sprintf("[store]\njournal = %q\n[telemetry]\notlp = %q\ntraces = { sample = 1, per_second = 1000000 }\n", g.journal, r.collector.URL) +
 		fmt.Sprintf("[plugins.guest]\nfile = %q\nsha256 = %q\n", g.files[i], g.digests[i]) +
 		provider(modelOpenAI, "openai", url+"/openai", "list_models = { every = \"1s\" }") +
 		provider(modelAnthropic, "anthropic", url+"/anthropic", "auth = { secret = \"sk-soak-provider-0123456789\" }") +
 		provider(modelGuest, "guest", url+"/guest", "paths = [\"/v1/chat\"]\nheaders = [\"x-allowed\"]") +
 		provider(modelRefused, "openai", "http://127.0.0.1:1", "") +
 		"[providers.demo]\nplugin = \"demo\"\n[[models]]\nid = \"demo\"\ntargets = [{ provider = \"demo\", model = \"demo\" }]\n" +
-		"[[models]]\nid = \"either\"\ntargets = [{ provider = \"openai\", model = \"e\" }, { provider = \"anthropic\", model = \"e\", fallback = true }]\n" +
+		"[[models]]\nid = \"either\"\npricing = { input = 1, output = 10 }\ntargets = [{ provider = \"openai\", model = \"e\" }, { provider = \"anthropic\", model = \"e\", fallback = true }]\n" +
 		fmt.Sprintf("[[models]]\nid = %q\ntargets = [{ provider = \"demo\", model = \"demo\" }]\n", markerModel(n))
 }
 

@@ -52,7 +52,7 @@ func TestSoak(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer run.Provider.Close()
+	defer run.Close()
 	hostile, err := buildtest.Plugin("./proxy/internal/testing/e2e/testdata/guests/hostile")
 	if err != nil {
 		t.Fatal(err)
@@ -94,6 +94,9 @@ func TestSoak(t *testing.T) {
 		if n := m.Sum(name); n != 0 {
 			t.Errorf("%s is %v, want 0", name, n)
 		}
+	}
+	for _, difference := range run.CompareFigures(t, g, m) {
+		t.Error(difference)
 	}
 	succeeded, failed := run.Reloads()
 	if n := int64(m.Sum("sluice_config_reloads_total", "result", "success")); n != succeeded {

@@ -2,11 +2,13 @@ package soaktest
 
 import (
 	"fmt"
+	"net/http/httptest"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/sluice-gateway/sluice/proxy/internal/testing/binarytest"
+	"github.com/sluice-gateway/sluice/proxy/internal/testing/figures"
 	"github.com/sluice-gateway/sluice/proxy/internal/testing/loadtest"
 )
 
@@ -15,10 +17,12 @@ type Run struct {
 	Seed     uint64
 	Provider *loadtest.Provider
 
-	ledger  *ledger
-	reloads *reloads
-	conns   connections
-	clients sync.WaitGroup
+	ledger    *ledger
+	traces    *figures.Traces
+	collector *httptest.Server // receives traces
+	reloads   *reloads
+	conns     connections
+	clients   sync.WaitGroup
 
 	latency           loadtest.Latencies // time to the first text of responses without delays
 	disconnectLatency loadtest.Latencies // time until the provider's connection was closed after a client disconnected while waiting
@@ -39,9 +43,17 @@ type Run struct {
 func NewRun(seed uint64) (*Run, error) {
 	r := &Run{Seed: seed, outcomes: map[string]int{}}
 	r.ledger, r.reloads = newLedger(r), &reloads{lines: make(chan *binarytest.Line, 64)}
+	r.traces = figures.NewTraces()
+	r.collector = httptest.NewServer(r.traces)
 	var err error
 	r.Provider, err = loadtest.Listen(r.respond)
 	return r, err
+}
+
+// Close stops the provider and the collector.
+func (r *Run) Close() {
+	r.Provider.Close()
+	r.collector.Close()
 }
 
 // Log handles a line of the gateway's log.
