@@ -78,6 +78,7 @@ type Socket struct {
 	reader   websocket.Reader
 	gone     atomic.Bool
 	turns    sync.WaitGroup
+	now      func() time.Time // time.Now, except in tests
 
 	writing sync.Mutex // held while a frame is written
 	closed  bool       // a close frame has been written, after which nothing may follow
@@ -101,7 +102,7 @@ type Socket struct {
 
 // New returns a socket for a connection that is to be upgraded. response is the head that accepts the handshake.
 func New(c *downstream.Conn, response []byte, o Options) *Socket {
-	s := &Socket{o: o, conn: c, id: clientapi.RandomID("ws_"), response: response, lanes: make(map[string]*lane)}
+	s := &Socket{o: o, conn: c, id: clientapi.RandomID("ws_"), response: response, now: time.Now, lanes: make(map[string]*lane)}
 	s.reader = websocket.Reader{Source: source{s}, MaxMessage: o.MaxMessage, Grow: s.grow, Control: s.control}
 	return s
 }
@@ -119,7 +120,7 @@ func (s *Socket) WriteStream() (keepAlive bool, err error) {
 	s.response = nil
 	s.conn.AwaitRelease()
 	if err == nil {
-		s.opened = time.Now()
+		s.opened = s.now()
 		s.heard, s.idleSince = s.opened, s.opened
 		err = s.serve()
 	}
@@ -184,13 +185,13 @@ type source struct{ s *Socket }
 func (r source) Read(p []byte) (int, error) {
 	s := r.s
 	for {
-		if err := s.setDeadline(time.Now()); err != nil {
+		if err := s.setDeadline(s.now()); err != nil {
 			return 0, err
 		}
 		n, err := s.conn.ReadUpgraded(p)
 		switch {
 		case n > 0:
-			s.heard, s.pinged = time.Now(), time.Time{}
+			s.heard, s.pinged = s.now(), time.Time{}
 			return n, nil
 		case errors.Is(err, downstream.ErrShutdown):
 			s.setEnding(&restart)

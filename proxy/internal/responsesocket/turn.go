@@ -5,7 +5,6 @@ import (
 	"io"
 	"slices"
 	"strconv"
-	"time"
 
 	"github.com/sluice-gateway/sluice/proxy/internal/apierror"
 	"github.com/sluice-gateway/sluice/proxy/internal/clientapi"
@@ -89,6 +88,10 @@ func streamLimit(format string, n int) *apierror.Error {
 // runLane runs the turns of a lane until none waits.
 func (s *Socket) runLane(l *lane, q queued) {
 	for more := true; more; q, more = s.nextTurn(l) {
+		if s.gone.Load() {
+			s.o.Limiter.Shrink(&q.counted)
+			continue
+		}
 		if e := s.endingNow(); e != nil {
 			s.o.Limiter.Shrink(&q.counted)
 			s.writeError(e.refusal, q.create.lane)
@@ -114,7 +117,7 @@ func (s *Socket) nextTurn(l *lane) (q queued, ok bool) {
 	}
 	l.running, l.waiting = false, nil
 	if s.running--; s.running == 0 {
-		s.idleSince = time.Now()
+		s.idleSince = s.now()
 		s.conn.SetUpgradedDeadline(s.idleSince) // the reader closes the socket, or starts the idle timeout
 	}
 	return q, false
