@@ -181,8 +181,18 @@ func requestStored(s *Server, ctx *fasthttp.RequestCtx, g *generation, r *teleme
 			return nil, nil, errFiltered("")
 		}
 	}
+	var user access.User
+	if u := key.Users(); u != nil && u.Header != "" { // without a header, nothing names the user
+		var e *apierror.Error
+		if user, e = key.FindUser(&ctx.Request.Header, nil, g.config.Router.Salt); e != nil {
+			return nil, nil, e
+		}
+	}
 	var hold spend.Hold // counts as a request, which costs nothing
-	scopes := spend.Scopes{spend.Key: holds.KeyAccount(g.accounts, key, s.Now()), spend.Team: g.accounts.Account(spend.Team, key.Team())}
+	scopes := holds.ClientScopes(g.accounts, key, user, s.Now())
+	if r.User = user.Name; scopes[spend.User].IsOther() {
+		r.User = spend.OtherUsers
+	}
 	if e := hold.Reserve(scopes, &spend.Need{}, s.Now()); e != nil {
 		return nil, nil, e
 	}

@@ -57,20 +57,23 @@ func (a *Attempt) Settle(used spend.Used, now time.Time) { a.hold.Settle(used, n
 // Open sets the accounts of a request. id is its ID in the journal, 0 without one, and user may be nobody.
 func (h *Holds) Open(id uint64, accounts *spend.Accounts, key *access.Key, user access.User, m *catalog.Model, now time.Time) {
 	h.ID, h.accounts, h.model = id, accounts, m
-	h.scopes = spend.Scopes{
-		spend.Key:   KeyAccount(accounts, key, now),
-		spend.Team:  accounts.Account(spend.Team, key.Team()),
-		spend.Model: accounts.Account(spend.Model, m.ID),
-	}
-	if user != (access.User{}) {
-		u := key.Users()
-		h.scopes[spend.User] = accounts.User(key.Name(), user.Account, key.Name()+"/"+user.Name, &u.Bounds, u.Max, now)
-	}
+	h.scopes = ClientScopes(accounts, key, user, now)
+	h.scopes[spend.Model] = accounts.Account(spend.Model, m.ID)
 	h.pricedOnly = h.scopes.PricedOnly()
 }
 
 // User returns the account of the request's user; nil without one.
 func (h *Holds) User() *spend.Account { return h.scopes[spend.User] }
+
+// ClientScopes returns the accounts of a client: of its key, its team and its user, who may be nobody.
+func ClientScopes(accounts *spend.Accounts, key *access.Key, user access.User, now time.Time) spend.Scopes {
+	scopes := spend.Scopes{spend.Key: KeyAccount(accounts, key, now), spend.Team: accounts.Account(spend.Team, key.Team())}
+	if user != (access.User{}) {
+		u := key.Users()
+		scopes[spend.User] = accounts.User(key.Name(), user.Account, key.Name()+"/"+user.Name, &u.Bounds, u.Max, now)
+	}
+	return scopes
+}
 
 // KeyAccount returns the account of a key or a principal; nil if it has neither limits nor budgets.
 func KeyAccount(accounts *spend.Accounts, key *access.Key, now time.Time) *spend.Account {

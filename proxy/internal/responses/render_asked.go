@@ -51,6 +51,7 @@ func (r *renderer) Respond(to clientapi.Request) {
 		return
 	}
 	a := &r.request
+	r.pass.atOnce = q.m.background.Kind() == jsondoc.True
 	a.seals, a.logprobs = q.WantsSeals(), q.WantsLogprobs()
 	switch {
 	case q.WantsSummary():

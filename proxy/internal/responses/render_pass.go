@@ -8,9 +8,12 @@ import (
 
 // passing is the state of a response of a provider that speaks the Responses API itself, whose events are passed on
 // unchanged. Events that only announce the response are held until another event arrives, so that another target can be
-// tried until then. The event that completes the response is held until the Writer considers it complete.
+// tried until then. They are not held if the response is in the background: the provider generates it even if the stream
+// breaks off, and the client needs its ID to read it. The event that completes the response is held until the Writer
+// considers it complete.
 type passing struct {
 	on     bool
+	atOnce bool   // nothing is held in first
 	begun  bool   // first has been written
 	first  []byte // held events that only announce the response
 	last   []byte // the held event that completes the response, or the body of a non-streaming response
@@ -30,7 +33,7 @@ func (p *passing) frame(out *response.Output, stream bool, name, data []byte) {
 	}
 	switch string(eventType(name, data)) {
 	case "response.created", "response.queued", "response.in_progress":
-		if !p.begun {
+		if !p.begun && !p.atOnce {
 			p.first = appendEvent(p.first, name, data)
 			p.frames++
 			out.Held = len(p.first)

@@ -395,6 +395,43 @@ func TestBackgroundStream(t *testing.T) {
 	}
 }
 
+// TestBackgroundStreamBreaksAtOnce has a stream break off after the event that announces the response. The client knows
+// the response's ID nevertheless, and no other target generates it a second time.
+func TestBackgroundStreamBreaksAtOnce(t *testing.T) {
+	p := newBackgroundProvider(t)
+	announcement, _, _ := strings.Cut(p.events("resp_1", "queued"), "\n\n")
+	serve := p.Config.Handler
+	p.Config.Handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Method != "POST" {
+			serve.ServeHTTP(w, r)
+			return
+		}
+		p.mu.Lock()
+		p.made["resp_1"] = &backgroundJob{"queued", "Bearer sk-upstream-0123456789"}
+		p.seen = append(p.seen, "POST")
+		p.mu.Unlock()
+		w.Header().Set("Content-Type", "text/event-stream")
+		_, _ = io.WriteString(w, announcement+"\n\n")
+		_ = http.NewResponseController(w).Flush()
+		panic(http.ErrAbortHandler)
+	})
+	g := startBackground(t, p, patient, "")
+	if err := g.Reload(t, strings.Replace(backgroundConfig(p, patient, ""), `targets = [`, `targets = [{ provider = "first", model = "m" }, `, 1)); err != nil {
+		t.Fatal(err)
+	}
+	r := g.ask("one", "POST", "/v1/responses", `{"model":"m","input":"x","background":true,"stream":true}`)
+	if r.Status != 200 || !strings.HasPrefix(r.Body, announcement) || strings.Contains(r.Body, "response.completed") {
+		t.Fatalf("status %d: %s", r.Status, r.Body)
+	}
+	g.wantHeld()
+	if got := p.requests(); len(got) != 1 {
+		t.Errorf("the provider received %q", got)
+	}
+	p.finish("resp_1")
+	g.wantStored("GET", "/v1/responses/resp_1", p.object("resp_1", "completed"))
+	g.wantAccounts("after the read", settledExactly)
+}
+
 // TestBackgroundStreamIsAccountedOnce has a stream in the background that the client receives to its end.
 func TestBackgroundStreamIsAccountedOnce(t *testing.T) {
 	p := newBackgroundProvider(t)
@@ -490,6 +527,27 @@ func TestReadsOfStoredResponsesAreLimited(t *testing.T) {
 	if r := g.ask("one", "GET", "/v1/responses/"+id, ""); r.Status != 429 || r.Header.Get("Retry-After") == "" {
 		t.Errorf("status %d: %s", r.Status, r.Body)
 	}
+}
+
+// TestReadsOfStoredResponsesAreLimitedByUser has a key whose users may each send two requests a minute.
+func TestReadsOfStoredResponsesAreLimitedByUser(t *testing.T) {
+	p := newBackgroundProvider(t)
+	config := strings.Replace(backgroundConfig(p, patient, ""), "per = \"total\" }]", "per = \"total\" }]\nusers = { from = \"x-user-id\", limits = { requests_per_minute = 2 } }", 1)
+	g := &backgroundGateway{Gateway: proxytest.StartWith(t, config, func(o *proxy.Options) { o.Now = stopped() }), t: t, p: p}
+	id := g.create("")
+	read := func(user string) *proxytest.Reply {
+		return g.Do(t, "GET", "/v1/responses/"+id, "", "Authorization: Bearer sk-one-0123456789abcdef", "x-user-id: "+user)
+	}
+	for _, user := range []string{"ann", "ann", "bob"} {
+		r := read(user)
+		expect(t, user, r, 200, id)
+		if line := g.Log.Request(t, r.RequestID()); line["user"] != user {
+			t.Errorf("logged as %v", line)
+		}
+	}
+	expect(t, "ann beyond the limit", read("ann"), 429, "The user is limited to 2 requests per minute.")
+	expect(t, "bob", read("bob"), 200, id)
+	expect(t, "nobody", g.ask("one", "GET", "/v1/responses/"+id, ""), 200, id)
 }
 
 // TestStoredResponseErrors has the provider fail.
