@@ -133,8 +133,8 @@ mutate: ## check that tests notice defects: edit the code in some sixty places, 
 soak: ## run under load with faults and reloads, and look for leaks (SOAK=2m SOAKFLAGS='-rate 400 -seed 1')
 	$(GO) test -count=1 -v -timeout 0 ./proxy/internal/testing/soaktest -soak $(SOAK) -rate 200 $(SOAKFLAGS)
 
-held: ## hold streams open and measure memory and CPU time (HELD=10000)
-	$(GO) test -count=1 -v -timeout 0 -run TestHeldStreams ./proxy/internal/testing/loadtest -held $(HELD) -large 1000 -silent 20s -phase 5s
+held: ## hold streams and sockets open and measure memory and CPU time (HELD=10000)
+	$(GO) test -count=1 -v -timeout 0 -run '^TestHeld' ./proxy/internal/testing/loadtest -held $(HELD) -large 1000 -silent 20s -phase 5s
 
 lint: ## run gofmt, go vet (gateway and plugins) and staticcheck
 	@unformatted=$$(gofmt -l $$(git ls-files '*.go')); if [ -n "$$unformatted" ]; then echo "not gofmt'd:"; echo "$$unformatted"; exit 1; fi

@@ -39,6 +39,37 @@ func TestBackgroundResponseOfAKilledGateway(t *testing.T) {
 	g.wantAccounts("after a read", settledAt(held))
 }
 
+// TestSocketOfAKilledGateway kills a gateway while it streams a response over a socket. The socket breaks, and the next
+// process books what the response held and holds nothing.
+func TestSocketOfAKilledGateway(t *testing.T) {
+	if testing.Short() {
+		t.Skip("builds the binary")
+	}
+	p, dir := newBackgroundProvider(t), t.TempDir()
+	p.cut = make(chan struct{})
+	t.Cleanup(func() { close(p.cut) })
+	config := "[server]\n" + fmt.Sprintf("[store]\njournal = %q\n", dir) + backgroundConfig(p, patient, "")
+	start := func() (*binarytest.Gateway, *backgroundGateway) {
+		g := binarytest.Start(t, binarytest.Options{Config: config})
+		return g, &backgroundGateway{&proxytest.Gateway{URL: g.URL, Addr: g.Addr}, t, p, "http://" + g.Admin}
+	}
+	process, g := start()
+	c, idle := openSocket(t, g.Gateway, "sk-one-0123456789abcdef"), openSocket(t, g.Gateway, "sk-two-0123456789abcdef")
+	c.send(`{"type":"response.create","model":"m","input":"x"}`)
+	for !strings.Contains(c.read(), `"delta":"hi"`) {
+	}
+	held := g.wantHeld()
+	process.Signal(t, syscall.SIGKILL)
+	<-process.Ended()
+	for who, c := range map[string]*socketClient{"the client": c, "another client": idle} {
+		if _, data, err := c.conn.Read(c.ctx); err == nil || c.ctx.Err() != nil {
+			t.Errorf("%s reads %s, %v", who, data, err)
+		}
+	}
+	_, g = start()
+	g.wantAccounts("after the kill", settledAt(held))
+}
+
 // TestSocketOfTwoGateways continues a stored response over a socket of the second of two gateways, which another key
 // cannot.
 func TestSocketOfTwoGateways(t *testing.T) {

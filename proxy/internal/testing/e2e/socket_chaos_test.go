@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/sluice-gateway/sluice/proxy/internal/testing/binarytest"
 	"github.com/sluice-gateway/sluice/proxy/proxytest"
 	"github.com/sluice-gateway/sluice/proxy/proxytest/upstreamtest"
 )
@@ -129,6 +130,31 @@ func TestSocketBytes(t *testing.T) {
 	}
 	s.write(clientFrame(0x81, message))
 	s.awaitEvent("response.completed")
+}
+
+// TestSocketLargeFrame sends frames of 64 MiB: beyond the limit, where the header alone is rejected, and within it.
+func TestSocketLargeFrame(t *testing.T) {
+	const size = 64 << 20
+	config := anthropicWire.gatewayConfig("http://127.0.0.1:1")
+	s := openRawSocket(t, proxytest.Start(t, config))
+	s.write(clientFrame(0x81, strings.Repeat("x", size))[:14])
+	if first, payload := s.frame(); first != 0x88 || binary.BigEndian.Uint16(payload) != 1009 {
+		t.Errorf("%x %q", first, payload)
+	}
+	if testing.Short() {
+		t.Skip("sends 64 MiB")
+	}
+	// A process without the race detector, under which parsing it takes long.
+	g := binarytest.Start(t, binarytest.Options{Config: strings.Replace(config, `max_body  = "1MiB"`, "max_body = \"65MiB\"\nmax_body_memory = \"1GiB\"\nread_timeout = \"1h\"", 1)})
+	s = openRawSocket(t, &proxytest.Gateway{Addr: g.Addr})
+	if err := s.SetDeadline(time.Now().Add(10 * time.Minute)); err != nil {
+		t.Fatal(err)
+	}
+	message := `{"type":"response.create","model":"nothing","input":"`
+	s.write(clientFrame(0x81, message+strings.Repeat("x", size-len(message)-2)+`"}`))
+	s.awaitEvent("model_not_found")
+	s.write(clientFrame(0x81, `{"type":"response.create","model":"another","input":"x"}`))
+	s.awaitEvent("another")
 }
 
 // TestSocketCut cuts connections at each byte of a message, and checks that no request begins.

@@ -14,7 +14,7 @@ import (
 )
 
 var (
-	held   = flag.Int("held", 500, "number of concurrently open streams")
+	held   = flag.Int("held", 500, "number of concurrently open streams, and of sockets up to 5000")
 	large  = flag.Int("large", 100, "number of concurrently open streams with prompts of 100 KB")
 	silent = flag.Duration("silent", 2*time.Second, "how long the CPU time of silent streams is measured")
 	phase  = flag.Duration("phase", time.Second, "how long each measurement under load lasts")
