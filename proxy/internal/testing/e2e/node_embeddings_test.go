@@ -9,7 +9,7 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/proxytest/upstreamtest"
 )
 
-// TestNodeEmbeddings embeds texts with the clients of Google and Cohere.
+// TestNodeEmbeddings embeds texts with the clients of Google and Cohere, and with Genkit.
 func TestNodeEmbeddings(t *testing.T) {
 	provider := upstreamtest.New(t, upstreamtest.Script{upstreamtest.Loop(upstreamtest.ReadRequest(),
 		upstreamtest.Answer(200, "application/json", `{"object":"list","data":[{"object":"embedding","index":0,"embedding":[0.5,-0.25]}],"usage":{"prompt_tokens":1,"total_tokens":1}}`))})

@@ -1,10 +1,13 @@
-// Embeds a text with the official Node clients of Google and Cohere. Only the base URL and the key are configured.
+// Embeds a text with the official Node clients of Google and Cohere, and with Genkit. Only the base URL and the key are
+// configured.
 //
 // The environment has GATEWAY and KEY. TestNodeEmbeddings configures the model "vectors", whose vectors are [0.5,-0.25].
 // Each check prints a line. The exit status is 1 if a check fails.
 import assert from 'node:assert/strict'
+import { googleAI } from '@genkit-ai/google-genai'
 import { ApiError, GoogleGenAI } from '@google/genai'
 import { CohereClient, CohereClientV2, CohereError } from 'cohere-ai'
+import { genkit } from 'genkit'
 
 const environment = process.env.GATEWAY
 const token = process.env.KEY
@@ -16,6 +19,16 @@ const checks = {
     const response = await ai.models.embedContent({ model: 'vectors', contents: 'Hello', config: { taskType: 'RETRIEVAL_QUERY', outputDimensionality: 2 } })
     assert.deepEqual(response.embeddings.map((e) => e.values), [vector])
     await assert.rejects(ai.models.embedContent({ model: 'none-such', contents: 'Hello' }), (e) => e instanceof ApiError && e.status === 404)
+  },
+
+  async 'Genkit: embed, embedMany'() {
+    const ai = genkit({ plugins: [googleAI({ apiKey: token, baseUrl: environment })] })
+    const embedder = googleAI.embedder('vectors')
+    const one = await ai.embed({ embedder, content: 'Hello', options: { taskType: 'RETRIEVAL_QUERY', outputDimensionality: 2 } })
+    assert.deepEqual(one, [{ embedding: vector }])
+    const many = await ai.embedMany({ embedder, content: ['Hello', 'Ciao'] })
+    assert.deepEqual(many.map((e) => e.embedding), [vector, vector])
+    await assert.rejects(ai.embed({ embedder: googleAI.embedder('none-such'), content: 'Hello' }), /none-such/)
   },
 
   async 'cohere-ai: embed'() {
