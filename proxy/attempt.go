@@ -170,7 +170,7 @@ func (x *completion) tryTarget(ctx context.Context) *apierror.Error {
 	if e := x.Prepare(x.mirror.tap(), &x.Chain); e != nil {
 		err = e
 	} else if err = openAttempt(x); err == nil {
-		err = x.ReadResponse(ctx)
+		err = x.Read(ctx)
 	}
 	x.recordTarget(x.Attempt)
 	if err == nil {

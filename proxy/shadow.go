@@ -214,7 +214,7 @@ func (c *shadowCopy) respond() (err error) {
 	if err := c.SendRequest(); err != nil {
 		return err
 	}
-	if err := c.ReadResponse(c.ctx); err != nil {
+	if err := c.Read(c.ctx); err != nil {
 		return err
 	}
 	if failed := c.Writer.Failed(); failed != nil {

@@ -66,7 +66,7 @@ func (x *completion) writeEvents() (err error) {
 		}
 		err := x.AwaitBytes()
 		if err == nil {
-			err = x.ReadMore(context.Background())
+			err = x.Read(context.Background())
 		}
 		if !x.Disconnected {
 			x.FilterResponse(context.Background())

@@ -57,8 +57,8 @@ type Incoming struct {
 // Attempt is one try to serve an exchange from one target. It owns its workspace, the provider's response, the hold on the
 // provider's account, and the recording.
 //
-// Its owner fills it with what it works for, then calls Prepare, SendRequest, ReadResponse (AwaitFirst before it, if the
-// response is awaited on another goroutine), AwaitBytes and ReadMore until Writer is complete or has failed, and at last
+// Its owner fills it with what it works for, then calls Prepare, SendRequest, AwaitFirst if the response is awaited on another
+// goroutine, Read until Writer is complete or has failed (AwaitBytes before it, where the stack is shallow), and at last
 // Usage, RecordOutcome or RecordError, EndTape and CloseUpstream.
 //
 // It belongs to one goroutine at a time: its request's or, while two attempts race, one of its own until the first bytes

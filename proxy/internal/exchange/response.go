@@ -43,7 +43,7 @@ func (a *Attempt) AwaitFirst(ctx context.Context) error {
 		a.bodyDone = true
 		return failure.EmptyResponse()
 	case err != nil:
-		// After ErrCommit, no part of the body has arrived; ReadMore continues from here.
+		// After ErrCommit, no part of the body has arrived; Read continues from here.
 		return err
 	}
 	a.first = first
@@ -63,17 +63,18 @@ func (a *Attempt) AwaitBytes() error {
 	return a.Response.Await()
 }
 
-// ReadMore reads more of a streamed response after its head has been sent.
-func (a *Attempt) ReadMore(ctx context.Context) error {
+// Read reads the response until Writer has output for the client, is complete or has failed. It is called again after
+// ErrCommit and, for a stream, after the output has been written.
+func (a *Attempt) Read(ctx context.Context) error {
 	if !a.Framed || a.follows() {
-		return a.ReadResponse(ctx)
+		return a.readResponse(ctx)
 	}
 	return a.readEvents(ctx)
 }
 
-// ReadResponse reads as much of the response as the client's first bytes need, with the further requests that the plugin
+// readResponse reads as much of the response as the client's first bytes need, with the further requests that the plugin
 // asks for. It is called again after ErrCommit.
-func (a *Attempt) ReadResponse(ctx context.Context) error {
+func (a *Attempt) readResponse(ctx context.Context) error {
 	for {
 		if a.follows() {
 			if err := a.followUp(); err != nil {

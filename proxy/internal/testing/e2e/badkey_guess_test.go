@@ -37,6 +37,7 @@ func TestKeyGuessingIsLimited(t *testing.T) {
 		})
 		all.Go(func() {
 			for range each {
+				_ = c.SetReadDeadline(time.Now().Add(proxytest.EventTimeout)) // of this response, not of all
 				resp, err := http.ReadResponse(c.r, nil)
 				if err != nil {
 					t.Error(err)

@@ -182,12 +182,9 @@ func TestClientDisconnectBeforeUpstream(t *testing.T) {
 				admin := g.Admin(t)
 				const queued = 60
 				var before []*rawClient
-				for range queued {
+				for i := range queued { // each at once, because a connection without a request is closed after a while
 					before = append(before, dial(t, g))
-				}
-				client := dial(t, g)
-				for i, c := range before {
-					c.post(fmt.Sprint("before-", i), ask)
+					before[i].post(fmt.Sprint("before-", i), ask)
 				}
 				// The queue is first come, first served, so the last request waits for all others.
 				awaitReceived := func(n float64) {
@@ -197,6 +194,7 @@ func TestClientDisconnectBeforeUpstream(t *testing.T) {
 					})
 				}
 				awaitReceived(queued)
+				client := dial(t, g)
 				client.post("waits", ask)
 				awaitReceived(queued + 1)
 				client.disconnect(reset)

@@ -83,7 +83,7 @@ func TestPanicEndsOneRequest(t *testing.T) {
 		{"(*completion).admitTokens", postHead + sized(ask), internal},
 		{"(*completion).tryTargets", postHead + sized(ask), internal},
 		{"(*completion).tryTarget", postHead + sized(ask), internal},
-		{"(*Attempt).ReadResponse", postHead + sized(ask), internal},
+		{"(*Attempt).Read", postHead + sized(ask), internal},
 		{"(*completion).writeEvents", postHead + sized(askStream), "HTTP/1.1 200"},
 		{"(*completion).finish", postHead + sized(askStream), "HTTP/1.1 200"},
 		{"(*Conn).delivered", postHead + sized(ask), "HTTP/1.1 200"},
