@@ -89,7 +89,7 @@ func (c *Cache[V]) Put(name string, keys []string, v V, n, share int, replaced f
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.expire()
+	c.expire(c.now())
 	for _, key := range keys {
 		for _, old := range slices.Clone(c.byKey[key]) {
 			if replaced(old.value, len(c.byKey[key])) {
@@ -114,7 +114,8 @@ func (c *Cache[V]) Put(name string, keys []string, v V, n, share int, replaced f
 func (c *Cache[V]) Get(key string, choose func(values []V) int) (v V, ok bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.expire()
+	now := c.now()
+	c.expire(now)
 	same := c.byKey[key]
 	if len(same) == 0 {
 		return v, false
@@ -128,7 +129,7 @@ func (c *Cache[V]) Get(key string, choose func(values []V) int) (v V, ok bool) {
 		return v, false
 	}
 	e := same[i]
-	c.touch(e)
+	c.touch(e, now)
 	return e.value, true
 }
 
@@ -141,19 +142,20 @@ func (c *Cache[V]) Latest(key string) (V, bool) {
 func (c *Cache[V]) Find(key []byte) (v V, ok bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.expire()
+	now := c.now()
+	c.expire(now)
 	same := c.byKey[string(key)]
 	if len(same) == 0 {
 		return v, false
 	}
 	e := same[len(same)-1]
-	c.touch(e)
+	c.touch(e, now)
 	return e.value, true
 }
 
 // touch makes an entry the most recently used one. The caller holds c.mu.
-func (c *Cache[V]) touch(e *entry[V]) {
-	e.used = c.now()
+func (c *Cache[V]) touch(e *entry[V], now time.Time) {
+	e.used = now
 	c.order.MoveToFront(e.global)
 	c.clients[e.client].order.MoveToFront(e.mine)
 }
@@ -162,7 +164,7 @@ func (c *Cache[V]) touch(e *entry[V]) {
 func (c *Cache[V]) Delete(key string) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.expire()
+	c.expire(c.now())
 	same := slices.Clone(c.byKey[key])
 	for _, e := range same {
 		c.remove(e)
@@ -207,8 +209,8 @@ func (c *Cache[V]) remove(e *entry[V]) {
 }
 
 // expire drops the entries that are older than the TTL. They are at the end of the order.
-func (c *Cache[V]) expire() {
-	before := c.now().Add(-c.ttl)
+func (c *Cache[V]) expire(now time.Time) {
+	before := now.Add(-c.ttl)
 	for last := c.order.Back(); last != nil; last = c.order.Back() {
 		e := last.Value.(*entry[V])
 		if e.used.After(before) {
@@ -222,7 +224,7 @@ func (c *Cache[V]) expire() {
 func (c *Cache[V]) sweep() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.expire()
+	c.expire(c.now())
 	c.timer = nil
 	if c.order.Len() > 0 {
 		c.timer = time.AfterFunc(c.ttl/4, c.sweep)

@@ -42,9 +42,10 @@ func BenchmarkToken(b *testing.B) {
 	i := issuertest.New(b)
 	g := open(b, i, "", "")
 	header := [][]byte{[]byte("Bearer " + i.Token(claims{"sub": "alice"}))}
+	now := g.now() // reading the clock takes longer than the rest on some machines
 	b.ReportAllocs()
 	for b.Loop() {
-		if _, e := g.keys.Authenticate(header, g.now()); e != nil {
+		if _, e := g.keys.Authenticate(header, now); e != nil {
 			b.Fatal(e)
 		}
 	}
