@@ -149,7 +149,7 @@ func (s *Server) serveCompletion(ctx *fasthttp.RequestCtx, to endpoint.ID, rest 
 	x := &completion{server: s, Exchange: exchange.Exchange{API: &s.APIs[to.API()], HTTP11: ctx.Request.Header.IsHTTP11(), Random: s.random()}}
 	x.Limiter = &s.Admission.Limiter
 	s.startRecord(ctx, &x.record, to)
-	x.RequestID, x.Began, x.CheckedAt = x.record.RequestID, x.record.Began, x.record.Began
+	x.RequestID, x.Created, x.CheckedAt = x.record.RequestID, x.record.Began.Unix(), x.record.Began
 	x.Delivery.Services, x.Heartbeat, x.Continues = &s.deliveries, x.API.HeartbeatChunk, x.HTTP11
 	x.Conn, _ = ctx.Conn().(*downstream.Conn)
 	x.Conn.StartRequest(x)

@@ -419,7 +419,7 @@ func startTrace(x *completion, h *fasthttp.RequestHeader) {
 	}
 	if sampler := s.exporter.Sampler(); sampler != nil {
 		r.Span = sampler.Begin(x.Traceparent, s.random(), s.random(), r.Began)
-		x.Span = r.Span
+		x.Span = &r.Span
 	}
 }
 

@@ -108,24 +108,24 @@ func (m *mirror) send() {
 func (m *mirror) copy(x *completion, to *routing.Shadow) {
 	s, started := x.server, false
 	defer rescue.Recover(func(p *rescue.Error) { s.logPanic(x.record.RequestID, p) })
-	asked := x.Exchange
-	asked.Betas, asked.Began, asked.HTTP11, asked.Explain = m.betas, s.Now(), true, false
+	asked, began := x.Exchange, s.Now()
+	asked.Betas, asked.Created, asked.Span, asked.HTTP11, asked.Explain = m.betas, began.Unix(), nil, true, false
 	asked.Policy = &routing.Policy{Model: x.Policy.Model, Targets: []routing.Target{to.Target}}
 	asked.References = ownership.References{Origin: x.References.Origin, Foreign: x.References.Foreign}
 	c := &shadowCopy{server: s, mirror: m, to: to}
 	c.holds.OpenCopy(s.newJournalID(), &x.holds)
 	c.record = telemetry.Record{
 		RequestID: x.record.RequestID, Trace: x.record.Trace, Key: x.record.Key, Model: x.record.Model, Provider: to.Target.Provider, Target: to.Target.Model,
-		Began: asked.Began, Attempts: 1, Stream: x.Stream, Path: x.record.Path, Team: x.record.Team, Series: x.record.Series, Generation: x.record.Generation, Config: x.record.Config, Shadow: true,
+		Began: began, Attempts: 1, Stream: x.Stream, Path: x.record.Path, Team: x.record.Team, Series: x.record.Series, Generation: x.record.Generation, Config: x.record.Config, Shadow: true,
 	}
 	if sampler := s.exporter.Sampler(); sampler != nil {
-		c.record.Span = sampler.Copy(&x.record.Span, s.random(), s.random(), asked.Began)
-		asked.Span = c.record.Span
+		c.record.Span = sampler.Copy(&x.record.Span, s.random(), s.random(), began)
+		asked.Span = &c.record.Span
 	}
 	c.Attempt = exchange.Attempt{
 		Services: &s.Services, Exchange: &asked, Documents: &exchange.Documents{Limiter: &s.Admission.Copies}, Memory: &c.holds.Reservation, Shadow: true,
 		Provider: x.generation.providers[to.Target.Provider],
-		Trial:    exchange.Trial{Target: &to.Target, Recorded: true, Number: 1, StartedAt: asked.Began},
+		Trial:    exchange.Trial{Target: &to.Target, Recorded: true, Number: 1, StartedAt: began},
 	}
 	c.Documents.Users.Store(1)
 	defer func() {

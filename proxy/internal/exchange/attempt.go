@@ -132,7 +132,7 @@ func (a *Attempt) Prepare(tap response.Tap, chain *filter.Chain) *apierror.Error
 	promptMost, responseMost := estimate.Most(facts, len(document), m.MaxTokens)
 	a.Writer.Reset(response.Options{
 		Stream: x.Stream, IncludeUsage: facts.IncludeUsage, FunctionCalls: facts.FunctionCalls,
-		ID: x.API.NewResponseID(), RequestID: x.RequestID, Model: a.Target.Model, Created: x.Began.Unix(),
+		ID: x.API.NewResponseID(), RequestID: x.RequestID, Model: a.Target.Model, Created: x.Created,
 		Choices: facts.N, PromptEstimate: estimate.PromptTokens(facts), PromptMost: promptMost, ResponseMost: responseMost,
 		Prices: a.Target.Prices, Aliases: a.Alias,
 		Tap: tap,

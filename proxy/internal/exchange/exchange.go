@@ -62,8 +62,8 @@ type Exchange struct {
 	Tags          []string            // set by filters
 	Presented     []string            // keys in the request's head, to be redacted from recordings
 	RequestID     string
-	Began         time.Time
-	Span          telemetry.SpanContext
+	Created       int64                  // Unix time of the request
+	Span          *telemetry.SpanContext // of the request's record; nil without traces
 	References    ownership.References
 
 	Traceparent string // the client's trace context, if it is continued; else ""
@@ -80,7 +80,7 @@ func (x *Exchange) remembersThinking(translated bool) bool {
 // traces of the gateway's own, it is the client's context.
 func (x *Exchange) appendTrace(headers []upstream.Header, number int) []upstream.Header {
 	parent := x.Traceparent
-	if x.Span.Valid() {
+	if x.Span != nil && x.Span.Valid() {
 		parent = string(x.Span.AppendTraceparent(nil, number))
 	}
 	for _, h := range [...]upstream.Header{{Name: endpoint.TraceHeader, Value: parent}, {Name: endpoint.TraceState, Value: x.Tracestate}} {
