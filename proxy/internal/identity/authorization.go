@@ -145,6 +145,10 @@ func (a *Authorizer) ask(digest [sha256.Size]byte, text []byte, client string, n
 		<-same.done // at most the timeout
 		return same.verdict, same.err
 	}
+	if v, ok := a.known.Find(digest[:]); ok && now.Before(v.until) { // it has arrived meanwhile
+		a.mu.Unlock()
+		return v, nil
+	}
 	own := &answer{done: make(chan struct{}), err: errVerdict}
 	a.asked[digest] = own
 	a.mu.Unlock()
