@@ -6,10 +6,16 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"net/http"
+	"net/http/httptest"
+	"regexp"
 	"runtime"
 	"strings"
+	"sync"
 	"testing"
 	"time"
+
+	"github.com/coder/websocket"
 
 	"github.com/sluice-gateway/sluice/proxy/internal/testing/binarytest"
 	"github.com/sluice-gateway/sluice/proxy/proxytest"
@@ -234,4 +240,49 @@ func TestSocketMemory(t *testing.T) {
 	if sockets > streams {
 		t.Errorf("an idle socket takes %d bytes, and a stream %d", sockets, streams)
 	}
+}
+
+// TestSocketsOfTwoKeys has sockets of two keys generate at the same time: each gets the responses to its own messages, and
+// no byte of another's.
+func TestSocketsOfTwoKeys(t *testing.T) {
+	marker := regexp.MustCompile(`marker-\d+-\d+-`)
+	provider := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, q *http.Request) {
+		body, _ := io.ReadAll(q.Body)
+		all := marker.FindAll(body, -1)
+		w.Header().Set("Content-Type", "text/event-stream")
+		_, _ = io.WriteString(w, anthropicWire.begin)
+		for range 20 {
+			_, _ = io.WriteString(w, anthropicWire.says(string(all[len(all)-1])))
+			_ = http.NewResponseController(w).Flush()
+		}
+		_, _ = io.WriteString(w, anthropicWire.finish+anthropicWire.done)
+	}))
+	t.Cleanup(provider.Close)
+	g := proxytest.Start(t, anthropicWire.gatewayConfig(provider.URL)+"[[keys]]\nname = \"other\"\nsecret = \"sk-other-0123456789\"\nmodels = [\"*\"]\n")
+	var all sync.WaitGroup
+	for socket := range 12 {
+		c := openSocket(t, g, []string{proxytest.Key, "sk-other-0123456789"}[socket%2])
+		all.Go(func() {
+			for turn := range 5 {
+				own := fmt.Sprintf("marker-%d-%d-", socket, turn)
+				if err := c.conn.Write(c.ctx, websocket.MessageText, fmt.Appendf(nil, `{"type":"response.create","model":"m","input":%q}`, own)); err != nil {
+					t.Error(err)
+					return
+				}
+				text := ""
+				for !strings.Contains(text, `"type":"response.completed"`) {
+					_, event, err := c.conn.Read(c.ctx)
+					if err != nil {
+						t.Error(err)
+						return
+					}
+					text += string(event)
+				}
+				if foreign := strings.ReplaceAll(text, own, ""); strings.Contains(foreign, "marker-") || strings.Count(text, own) < 20 {
+					t.Errorf("socket %d, turn %d: got %s", socket, turn, text)
+				}
+			}
+		})
+	}
+	all.Wait()
 }
