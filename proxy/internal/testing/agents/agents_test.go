@@ -1,7 +1,7 @@
 // Package agents_test runs the tool loops of Go clients against the gateway, as their users write them, with a scripted
 // provider (agenttest): results of tools are empty, more tokens are asked for than the model has, and the model thinks
-// before every call. Google's Go client reads recorded responses, and the ORAS client for registries reads what commands of the
-// gateway push. `make test-agents` runs it.
+// before every call. Google's Go client reads recorded responses, and a client for registries reads what commands of the
+// gateway have pushed. `make test-agents` runs it.
 package agents_test
 
 import (
