@@ -132,6 +132,7 @@ func TestMeaningForTarget(t *testing.T) {
 		{"call stack too deep", call(plugin.KindDepth), routing.Inconclusive, 0, trapped, false},
 		{"contract broken", call(plugin.KindProtocol), routing.Inconclusive, 0, failed, false},
 		{"no instance", call(plugin.KindBusy), routing.Inconclusive, 0, ignored, false},
+		{"open circuit of the plugin", call(plugin.KindOpen), routing.Inconclusive, 0, ignored, false},
 		{"panic of the gateway", call(plugin.KindHost), routing.Inconclusive, 0, ignored, false},
 	} {
 		if o, wait := failure.Outcome(tt.e); o != tt.outcome || wait != tt.wait {

@@ -33,7 +33,7 @@ func CanaryOutcome(e *apierror.Error) (o canary.Outcome, known bool) {
 		switch call.Kind {
 		case plugin.KindTrap, plugin.KindOutOfFuel, plugin.KindDepth, plugin.KindMemory:
 			return canary.Trapped, true
-		case plugin.KindBusy, plugin.KindHost:
+		case plugin.KindBusy, plugin.KindOpen, plugin.KindHost: // the plugin was not called, or is not at fault
 			return canary.Failed, false
 		}
 		return canary.Failed, true
