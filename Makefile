@@ -127,7 +127,7 @@ test-redis: plugins ## test limits and budgets that gateways share, with redis-s
 test-fleet: plugins ## test rollouts to eight gateways, with docker-registry and minisign of the system's packages
 	FLEET=required $(GO) test -count=1 -v -timeout 10m -run '^TestFleet$$|^TestTimeline|^TestMinisign' ./cmd/sluice ./proxy/config/fleet
 
-mutate: ## check that tests notice defects: edit the code in some sixty places, one at a time, and run the tests that must fail (MUTATE=regexp)
+mutate: ## check that tests notice defects: edit the code in some seventy places, one at a time, and run the tests that must fail (MUTATE=regexp)
 	$(GO) test -count=1 -v -timeout 0 -run '^TestMutations$$' ./proxy/internal/testing/mutation -mutate '$(MUTATE)'
 
 soak: ## run under load with faults and reloads, and look for leaks (SOAK=2m SOAKFLAGS='-rate 400 -seed 1')

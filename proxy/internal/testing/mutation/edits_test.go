@@ -58,7 +58,7 @@ var edits = []edit{
 	{
 		what: "the status page shows the provider's words",
 		file: "proxy/internal/failure/cause.go",
-		old:  "bare.Words = \"\"", new: "bare.Words = r.Words",
+		old:  "bare.Words = \"\"", new: "bare.Words = e.Words",
 		tests: "TestPublicCause",
 	},
 	{
@@ -432,5 +432,37 @@ var edits = []edit{
 		file: "proxy/internal/filter/passing.go",
 		old:  "\treturn r.releasePassed(ctx, nil)\n", new: "\treturn nil\n",
 		tests: "TestUnfinishedItemsAreNumbered TestInterleavedItems",
+	},
+
+	// Who asks.
+	{
+		what: "a revoked certificate identifies its holder",
+		file: "proxy/internal/identity/certificate.go",
+		old:  "\t\t\trevoked = revoked || found\n", new: "\t\t\t_ = found\n",
+		tests: "TestCertificates TestHandshakeRefusesRevoked",
+	},
+	{
+		what: "a certificate with several names of a kind is any of them",
+		file: "proxy/internal/identity/certificate.go",
+		old:  "len(all) == 1", new: "len(all) >= 1",
+		tests: "TestCertificates",
+	},
+	{
+		what: "a verdict that denies is ignored",
+		file: "proxy/internal/identity/authorization.go",
+		old:  "case !v.allow:", new: "case false:",
+		tests: "TestVerdicts",
+	},
+	{
+		what: "without a verdict, requests are allowed",
+		file: "proxy/internal/identity/authorization.go",
+		old:  "case err != nil && a.config.Allow:", new: "case err != nil:",
+		tests: "TestServiceFails",
+	},
+	{
+		what: "a verdict for one model is used for another",
+		file: "proxy/internal/identity/authorization.go",
+		old:  "digest := sha256.Sum256(text)", new: "digest := sha256.Sum256([]byte(q.Principal))",
+		tests: "TestVerdictsAreCached",
 	},
 }
