@@ -346,7 +346,7 @@ func newBundleDiffCommand(o *options) *cobra.Command {
 		Short: "Say what differs between two bundles, and for whom",
 		Long: "Compare two bundles, each a file or a reference to a registry by tag or digest, whose signature is verified. There is a\n" +
 			"line for each value that differs. Lines of models name the keys that may use the model, and lines of providers the models\n" +
-			"that they serve.",
+			"that they serve. Of credentials, only names of variables are shown.",
 		Example: "  sluice bundle diff oci://registry.example.com/acme/fleet:v1 bundle.toml --pub fleet.key.pub",
 		RunE: func(c *cobra.Command, args []string) error {
 			if len(args) != 2 {

@@ -153,28 +153,38 @@ func differences(key string, old, now any) (all []string) {
 		}
 		return all
 	}
-	return []string{fmt.Sprintf("%s: %s → %s", key, inline(old), inline(now))}
+	hidden := slices.ContainsFunc(strings.Split(key, "."), mayHoldCredential)
+	return []string{fmt.Sprintf("%s: %s → %s", key, inline(old, hidden), inline(now, hidden))}
+}
+
+// mayHoldCredential reports whether texts in a member of a table may be credentials, unless they are variables.
+func mayHoldCredential(name string) bool {
+	return name == "auth" || name == "secret" || name == "salt" || name == "headers"
 }
 
 func isTableValue(v any) bool { _, ok := v.(map[string]any); return ok }
 
-// inline returns a value as TOML in one line; nil is one that is not set.
-func inline(v any) string {
+// inline returns a value as TOML in one line; nil is one that is not set. If hidden is set, only variables are shown of
+// texts.
+func inline(v any, hidden bool) string {
 	switch v := v.(type) {
 	case nil:
 		return "unset"
 	case string:
+		if hidden && !strings.HasPrefix(v, "${") {
+			return `"[redacted]"`
+		}
 		return fmt.Sprintf("%q", v)
 	case []any:
 		parts := make([]string, len(v))
 		for i := range v {
-			parts[i] = inline(v[i])
+			parts[i] = inline(v[i], hidden)
 		}
 		return "[" + strings.Join(parts, ", ") + "]"
 	case map[string]any:
 		var parts []string
 		for _, name := range slices.Sorted(maps.Keys(v)) {
-			parts = append(parts, name+" = "+inline(v[name]))
+			parts = append(parts, name+" = "+inline(v[name], hidden || mayHoldCredential(name)))
 		}
 		return "{ " + strings.Join(parts, ", ") + " }"
 	}

@@ -1,6 +1,7 @@
 package config_test
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -83,6 +84,20 @@ router: unset → { strategy = "cheapest" }
 `
 	if d := cmp.Diff(want, diff(old, now)); d != "" {
 		t.Errorf("(-want +got):\n%s", d)
+	}
+	secret := func(text string) string {
+		return "[[keys]]\nname = \"k\"\nsecret = \"sk-canary-0123456789-" + text + "\"\n[router]\nsalt = \"canary-salt-0123456789-" + text + "\"\n" +
+			"[providers.up]\nplugin = \"openai\"\nauth = { secret = \"${UP_" + text + "}\" }\n"
+	}
+	want = `key k: secret: "[redacted]" → "[redacted]"
+provider up: auth.secret: "${UP_A}" → "${UP_B}"
+router.salt: "[redacted]" → "[redacted]"
+`
+	if d := cmp.Diff(want, diff(secret("A"), secret("B"))); d != "" {
+		t.Errorf("of credentials (-want +got):\n%s", d)
+	}
+	if got := diff("", secret("A")); strings.Contains(got, "canary") {
+		t.Errorf("a credential in %s", got)
 	}
 	if got := diff(now, now); got != "" {
 		t.Errorf("of a bundle with itself: %s", got)
