@@ -49,16 +49,7 @@ func TestTLS(t *testing.T) {
 				}
 				return nil, &fs.PathError{Op: "open", Path: name, Err: fs.ErrNotExist}
 			}})
-			got := ""
-			switch {
-			case err != nil:
-				got = err.Error()
-			case len(cfg.Warnings) > 0:
-				got = cfg.Warnings.Error()
-			}
-			if (c.want == "") != (got == "") || !strings.Contains(got, c.want) {
-				t.Errorf("got %q, want %q", got, c.want)
-			}
+			got := checkReport(t, cfg, err, c.want)
 			if strings.Contains(got, string(good.Key[40:60])) {
 				t.Errorf("the private key is shown: %s", got)
 			}
@@ -117,16 +108,7 @@ func TestClientCertificates(t *testing.T) {
 				}
 				return nil, &fs.PathError{Op: "open", Path: name, Err: fs.ErrNotExist}
 			}})
-			got := ""
-			switch {
-			case err != nil:
-				got = err.Error()
-			case len(cfg.Warnings) > 0:
-				got = cfg.Warnings.Error()
-			}
-			if (c.want == "") != (got == "") || !strings.Contains(got, c.want) {
-				t.Errorf("got %q, want %q", got, c.want)
-			}
+			checkReport(t, cfg, err, c.want)
 			if err == nil && c.crl != nil && !slices.Contains(cfg.Files(), "/etc/sluice/crl") {
 				t.Errorf("the list is not watched: %v", cfg.Files())
 			}
@@ -164,4 +146,19 @@ func TestMaxBodyMemoryFitsLargestBody(t *testing.T) {
 	if s := cfg.Server; s.MaxRequests != 7 || s.MaxBodyMemory != 64<<20 || s.MaxQueue != 9 {
 		t.Errorf("server %+v", s)
 	}
+}
+
+// checkReport checks what a configuration is said to be wrong about, an error or else warnings, and returns it.
+func checkReport(t *testing.T, cfg *config.Config, err error, want string) (got string) {
+	t.Helper()
+	switch {
+	case err != nil:
+		got = err.Error()
+	case len(cfg.Warnings) > 0:
+		got = cfg.Warnings.Error()
+	}
+	if (want == "") != (got == "") || !strings.Contains(got, want) {
+		t.Errorf("got %q, want %q", got, want)
+	}
+	return got
 }

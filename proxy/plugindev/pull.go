@@ -36,10 +36,8 @@ func FindPublished(ctx context.Context, cfg *config.Config, reference string) (p
 			puller.Close()
 		}
 	}()
-	if r.Digest == "" {
-		if r.Digest, err = puller.Resolve(ctx, r); err != nil {
-			return nil, err
-		}
+	if r, err = puller.Pin(ctx, r); err != nil {
+		return nil, err
 	}
 	m, err := puller.Manifest(ctx, r)
 	if err != nil {

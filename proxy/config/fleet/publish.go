@@ -138,8 +138,8 @@ func (p *Publisher) ReadRollout(ctx context.Context, reference string) (*Rollout
 // ReadBundle returns a bundle, by digest or tag, and its digest.
 func (p *Publisher) ReadBundle(ctx context.Context, reference string) (*Signed, error) {
 	r, err := oci.ParseReference(reference)
-	if err == nil && r.Digest == "" {
-		r.Digest, err = p.puller.Resolve(ctx, r)
+	if err == nil {
+		r, err = p.puller.Pin(ctx, r)
 	}
 	if err != nil {
 		return nil, err

@@ -62,6 +62,16 @@ func (p *Puller) Resolve(ctx context.Context, r oci.Reference) (oci.Digest, erro
 	return p.client.Resolve(ctx, r)
 }
 
+// Pin returns a reference with a digest: its own, or else the one that its tag names now.
+func (p *Puller) Pin(ctx context.Context, r oci.Reference) (oci.Reference, error) {
+	if r.Digest != "" {
+		return r, nil
+	}
+	var err error
+	r.Digest, err = p.Resolve(ctx, r)
+	return r, err
+}
+
 // Module returns the module that a reference with a digest names.
 func (p *Puller) Module(ctx context.Context, r oci.Reference) ([]byte, error) {
 	manifest, err := p.Manifest(ctx, r)
